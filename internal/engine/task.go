@@ -123,7 +123,7 @@ func (c *Core) Run(
 	case t.err != nil:
 		return result, context.Cause(ctx), t.err
 	case t.Runner == nil:
-		err = step.Errorf(step.ClassMissing, "no runner for step kind %q", t.Job.Task.Kind)
+		err = step.Errorf(ir.ClassMissing, "no runner for step kind %q", t.Job.Task.Kind)
 		return result, context.Cause(ctx), err
 	}
 	if c.Provisioner != nil {
@@ -144,7 +144,7 @@ func (c *Core) Run(
 func runSafely(ctx context.Context, runner step.Runner, job *step.Job) (result step.Result, err error) {
 	defer func() {
 		if p := recover(); p != nil {
-			err = step.Errorf(journal.ClassInternal, "step kind %s: %v\n%s", runner.Name(), p, debug.Stack())
+			err = step.Errorf(ir.ClassInternal, "step kind %s: %v\n%s", runner.Name(), p, debug.Stack())
 		}
 	}()
 	return runner.Run(ctx, job)
@@ -172,7 +172,7 @@ func (c *Core) Ended(
 	case errors.Is(cause, ErrCanceled):
 		in.Outcome = journal.OutcomeCanceled
 	case errors.Is(cause, ErrTimedOut):
-		in.Outcome, in.Class, in.Error = journal.OutcomeFailed, journal.ClassTimeout, ErrTimedOut.Error()
+		in.Outcome, in.Class, in.Error = journal.OutcomeFailed, ir.ClassTimeout, ErrTimedOut.Error()
 	default:
 		if ask, ok := errors.AsType[*step.ApprovalRequired](err); ok {
 			within := journal.Millis(ask.Within.Milliseconds())
@@ -184,7 +184,7 @@ func (c *Core) Ended(
 			after := journal.Millis(later.After.Milliseconds())
 			return plan.Sleep{Work: t.Work, Rerun: t.Job.Rerun, For: after, Why: later.Why}, nil
 		}
-		in.Outcome, in.Class, in.Error = journal.OutcomeFailed, journal.ClassOther, err.Error()
+		in.Outcome, in.Class, in.Error = journal.OutcomeFailed, ir.ClassOther, err.Error()
 		if failure, ok := errors.AsType[*step.Error](err); ok {
 			in.Class, in.Error, in.Exit = failure.Class, failure.Message, failure.Exit
 			in.Value, blob = KeepValue(failure.Value)
@@ -195,5 +195,5 @@ func (c *Core) Ended(
 
 // BudgetError is the error of a reservation that the plan has refused.
 func BudgetError(budget string) error {
-	return step.Errorf(step.ClassBudget, "the budget of %s is exhausted", budget)
+	return step.Errorf(ir.ClassBudget, "the budget of %s is exhausted", budget)
 }

@@ -266,7 +266,7 @@ func aiflowProgram() *Program {
 		{
 			ID: "triage", Type: "agent", Writes: []Write{{Path: "context.output_triage"}, {Path: "output"}},
 			Action: task("agent", "agent", "triage"),
-			Retry:  &Retry{MaxAttempts: 2, Backoff: Constant, Delays: []Millis{1000}, On: []string{"transient"}},
+			Retry:  &Retry{MaxAttempts: 2, Backoff: Constant, Delays: []Millis{1000}, On: []Class{"transient"}},
 			Next: append([]Edge{
 				{On: []Outcome{OK}, When: cond(`output.type == "refund"`), To: to("triage:r1"), Label: "r1"},
 			}, append(last, Edge{On: []Outcome{Failed}, To: to("backup"), Limit: 1})...),

@@ -253,7 +253,7 @@ type Retry struct {
 	Multiplier  float64  `json:"multiplier,omitempty"`
 	Jitter      float64  `json:"jitter,omitempty"`
 	// On limits retries to these error classes; empty means every retryable class.
-	On        []string    `json:"on,omitempty"`
+	On        []Class     `json:"on,omitempty"`
 	ExitCodes []int       `json:"exit_codes,omitempty"`
 	Span      source.Span `json:"span,omitzero"`
 }

@@ -1,6 +1,10 @@
 package journal
 
-import "encoding/json"
+import (
+	"encoding/json"
+
+	"github.com/espalier-run/espalier/internal/ir"
+)
 
 // Fact is one of the types below. The set is closed: stores and readers know all
 // of them.
@@ -172,15 +176,15 @@ type Limits struct {
 
 // FrameClosed ends the execution of a block.
 type FrameClosed struct {
-	Frame   string  `json:"f"`
-	Outcome Outcome `json:"outcome"` // ok, failed, rejected, cancelled, break, jump, end
-	To      string  `json:"to,omitempty"`
-	Class   Class   `json:"class,omitempty"`
-	Reason  string  `json:"reason,omitempty"`
-	Error   string  `json:"error,omitempty"`
-	Value   Value   `json:"value,omitzero"`   // the frame's result
-	Status  int     `json:"status,omitempty"` // exit code that the author chose
-	Step    string  `json:"s,omitempty"`      // the step that ended it
+	Frame   string   `json:"f"`
+	Outcome Outcome  `json:"outcome"` // ok, failed, rejected, cancelled, break, jump, end
+	To      string   `json:"to,omitempty"`
+	Class   ir.Class `json:"class,omitempty"`
+	Reason  string   `json:"reason,omitempty"`
+	Error   string   `json:"error,omitempty"`
+	Value   Value    `json:"value,omitzero"`   // the frame's result
+	Status  int      `json:"status,omitempty"` // exit code that the author chose
+	Step    string   `json:"s,omitempty"`      // the step that ended it
 }
 
 // StepEntered starts a step that consists of frames.
@@ -199,15 +203,15 @@ type StepEntered struct {
 // an end, or was skipped.
 type StepLeft struct {
 	Place
-	Outcome Outcome `json:"outcome"`
-	Class   Class   `json:"class,omitempty"`
-	Reason  string  `json:"reason,omitempty"`
-	Error   string  `json:"error,omitempty"`
-	Value   Value   `json:"value,omitzero"`
-	Writes  []Write `json:"writes,omitempty"`
-	Merge   bool    `json:"merge,omitempty"` // the variables of branches are merged in branch order
-	To      string  `json:"to,omitempty"`    // target of a jump out of a loop
-	Status  int     `json:"status,omitempty"`
+	Outcome Outcome  `json:"outcome"`
+	Class   ir.Class `json:"class,omitempty"`
+	Reason  string   `json:"reason,omitempty"`
+	Error   string   `json:"error,omitempty"`
+	Value   Value    `json:"value,omitzero"`
+	Writes  []Write  `json:"writes,omitempty"`
+	Merge   bool     `json:"merge,omitempty"` // the variables of branches are merged in branch order
+	To      string   `json:"to,omitempty"`    // target of a jump out of a loop
+	Status  int      `json:"status,omitempty"`
 	// Counts is set for a failed step without work that counts as an execution.
 	Counts bool   `json:"counts,omitempty"`
 	Via    *int   `json:"via,omitempty"`
@@ -243,12 +247,12 @@ type TaskStarted struct {
 // TaskEnded is the result of a task. It is durable before anything depends on it.
 type TaskEnded struct {
 	TaskID
-	Outcome Outcome `json:"outcome"`         // ok, failed, rejected, cancelled, skipped
-	Class   Class   `json:"class,omitempty"` // of the error
-	Error   string  `json:"error,omitempty"`
-	Value   Value   `json:"value,omitzero"`
-	Writes  []Write `json:"writes,omitempty"`
-	Usage   Usage   `json:"usage,omitzero"`
+	Outcome Outcome  `json:"outcome"`         // ok, failed, rejected, cancelled, skipped
+	Class   ir.Class `json:"class,omitempty"` // of the error
+	Error   string   `json:"error,omitempty"`
+	Value   Value    `json:"value,omitzero"`
+	Writes  []Write  `json:"writes,omitempty"`
+	Usage   Usage    `json:"usage,omitzero"`
 	// Final is false if another attempt follows.
 	Final bool `json:"final,omitempty"`
 }
@@ -320,9 +324,9 @@ type RetrySet struct {
 	Why       string `json:"why,omitempty"`
 	// Branches are the indexes of the branches that a parallel step repeats. The
 	// results of the others stay. Class and Error are those of the first one.
-	Branches []int  `json:"branches,omitempty"`
-	Class    Class  `json:"class,omitempty"`
-	Error    string `json:"error,omitempty"`
+	Branches []int    `json:"branches,omitempty"`
+	Class    ir.Class `json:"class,omitempty"`
+	Error    string   `json:"error,omitempty"`
 }
 
 // TimerFired is a due time that has been reached: of a retry, a gate or a
@@ -387,7 +391,7 @@ type GateDecided struct {
 	// Shows is what the decision is about if that has changed since the gate
 	// opened: a person has edited the state.
 	Shows  map[string]Value `json:"shows,omitempty"`
-	Class  Class            `json:"class,omitempty"`
+	Class  ir.Class         `json:"class,omitempty"`
 	Reason string           `json:"reason,omitempty"`
 	Error  string           `json:"error,omitempty"`
 	Value  Value            `json:"value,omitzero"`

@@ -3,6 +3,7 @@ package journal
 import (
 	"encoding/json"
 
+	"github.com/espalier-run/espalier/internal/ir"
 	"github.com/espalier-run/espalier/internal/jsonfast"
 )
 
@@ -125,7 +126,7 @@ type ToolUse struct {
 	Input    json.RawMessage `json:"input,omitempty"`
 	Output   json.RawMessage `json:"output,omitempty"`
 	Error    string          `json:"error,omitempty"`
-	Class    Class           `json:"class,omitempty"`    // of the error, if the call failed
+	Class    ir.Class        `json:"class,omitempty"`    // of the error, if the call failed
 	Fidelity string          `json:"fidelity,omitempty"` // empty for ByRouter
 	// Repeatable calls can safely be made again: the tool changes nothing, or
 	// uses the call's key.
@@ -204,9 +205,9 @@ const (
 
 // ModelError is a model call that failed.
 type ModelError struct {
-	Class   Class  `json:"class"`
-	Message string `json:"message"`
-	Status  int    `json:"status,omitempty"`
+	Class   ir.Class `json:"class"`
+	Message string   `json:"message"`
+	Status  int      `json:"status,omitempty"`
 }
 
 // ModelRetry is a model call that failed and is retried.
@@ -268,7 +269,7 @@ type Call struct {
 type CallEnd struct {
 	Key    string          `json:"key"`
 	Value  json.RawMessage `json:"value,omitempty"`
-	Class  Class           `json:"class,omitempty"` // of the failure
+	Class  ir.Class        `json:"class,omitempty"` // of the failure
 	Error  string          `json:"error,omitempty"`
 	Exit   int             `json:"exit,omitempty"`
 	Millis int64           `json:"ms,omitempty"`

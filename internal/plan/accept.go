@@ -449,7 +449,7 @@ func (d *decider) endTask(f *Frame, r *Result) {
 		if f.Part == PartVerdict {
 			d.judge(f, step, &ended)
 		} else if value, err := d.checked(f, step, r.Value); err != nil {
-			ended.Outcome, ended.Class, ended.Error = journal.OutcomeFailed, journal.ClassInvalid, err.Error()
+			ended.Outcome, ended.Class, ended.Error = journal.OutcomeFailed, ir.ClassInvalid, err.Error()
 		} else {
 			ended.Value, ended.Writes = value, d.writes(f, step)
 		}
@@ -479,7 +479,7 @@ func (d *decider) judge(f *Frame, step *ir.Step, ended *journal.TaskEnded) {
 	raw, err := d.p.raw(ended.Value)
 	approved, ok := verdict(raw)
 	if err != nil || !ok {
-		ended.Outcome, ended.Class = journal.OutcomeFailed, journal.ClassInvalid
+		ended.Outcome, ended.Class = journal.OutcomeFailed, ir.ClassInvalid
 		ended.Error = `the verdict has no "approved" that is true or false`
 		return
 	}
@@ -554,19 +554,19 @@ func gateValue(
 
 // notRetried are the classes of errors that a retry does not help. A step that lists one of them explicitly is retried,
 // except for budgets.
-var notRetried = []journal.Class{
-	journal.ClassBudget, journal.ClassDenied, journal.ClassMissing, journal.ClassInput, journal.ClassBadRequest,
-	journal.ClassNoQuota, journal.ClassMerge,
+var notRetried = []ir.Class{
+	ir.ClassBudget, ir.ClassDenied, ir.ClassMissing, ir.ClassInput, ir.ClassBadRequest,
+	ir.ClassNoQuota, ir.ClassMerge,
 }
 
 // retryable reports whether a failed attempt is followed by another one. attempt counts from 0. Exit codes restrict the
 // retries of commands only: other failures have exit 0.
-func retryable(step *ir.Step, attempt int, class journal.Class, exit int) bool {
-	if attempt+1 >= step.Attempts() || class == journal.ClassBudget {
+func retryable(step *ir.Step, attempt int, class ir.Class, exit int) bool {
+	if attempt+1 >= step.Attempts() || class == ir.ClassBudget {
 		return false
 	}
 	on := step.Retry.On
-	if len(on) > 0 && !slices.Contains(on, string(class)) || len(on) == 0 && slices.Contains(notRetried, class) {
+	if len(on) > 0 && !slices.Contains(on, class) || len(on) == 0 && slices.Contains(notRetried, class) {
 		return false
 	}
 	codes := step.Retry.ExitCodes
@@ -656,10 +656,10 @@ func (d *decider) decideGate(f *Frame, x *GateDecision) {
 			decided.Error, decided.Value = last.Error, last.Value
 		}
 	case AnswerFail:
-		decided.Outcome, decided.Class = journal.OutcomeFailed, journal.ClassInDoubt
+		decided.Outcome, decided.Class = journal.OutcomeFailed, ir.ClassInDoubt
 		decided.Error = "a person decided that it failed"
 		decided.Value, decided.Writes = d.failureValue(f, step, journal.OutcomeFailed, failing{
-			Error: decided.Error, Class: journal.ClassInDoubt, Exit: 1,
+			Error: decided.Error, Class: ir.ClassInDoubt, Exit: 1,
 		})
 	case AnswerResult:
 		decided.Outcome = journal.OutcomeOK

@@ -153,7 +153,7 @@ func (s *State) leaveStep(x *journal.StepLeft) {
 		if x.Outcome == journal.OutcomeOK || x.Counts { // it starts and ends at once
 			s.countStep(f)
 		}
-		if x.Outcome == journal.OutcomeFailed && x.Class == journal.ClassBudget {
+		if x.Outcome == journal.OutcomeFailed && x.Class == ir.ClassBudget {
 			xmaps.Set(&f.OutOfBudget, x.Step, true)
 		}
 	}

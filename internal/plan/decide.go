@@ -188,10 +188,10 @@ func (d *decider) enter(f *Frame, id string, via *int, standIn string) {
 				ir.VisitCap,
 			)
 			if at.Visit > ir.VisitCap+1 { // the edge for failures leads back here
-				d.close(f, Ending{Outcome: journal.OutcomeFailed, Class: journal.ClassBudget, Error: over, Step: id})
+				d.close(f, Ending{Outcome: journal.OutcomeFailed, Class: ir.ClassBudget, Error: over, Step: id})
 				return
 			}
-			d.fail(f, at, via, standIn, journal.ClassBudget, over)
+			d.fail(f, at, via, standIn, ir.ClassBudget, over)
 			return
 		}
 	}
@@ -199,7 +199,7 @@ func (d *decider) enter(f *Frame, id string, via *int, standIn string) {
 	if step.When != nil {
 		ok, err := d.evalBool(step.When, d.scope(f))
 		if err != nil {
-			d.fail(f, at, via, standIn, journal.ClassCondition, err.Error())
+			d.fail(f, at, via, standIn, ir.ClassCondition, err.Error())
 			return
 		}
 		if !ok {
@@ -234,7 +234,7 @@ func (d *decider) startStep(f *Frame, step *ir.Step, w journal.TaskID, via *int,
 	}
 	limit, err := d.limit(f, step)
 	if err != nil {
-		d.fail(f, at, via, standIn, journal.ClassInput, err.Error())
+		d.fail(f, at, via, standIn, ir.ClassInput, err.Error())
 		return
 	}
 	entered := journal.StepEntered{Place: at, Limit: limit, Via: via, For: standIn}
@@ -243,7 +243,7 @@ func (d *decider) startStep(f *Frame, step *ir.Step, w journal.TaskID, via *int,
 	case ir.Route:
 		left := journal.StepLeft{Place: at, Outcome: journal.OutcomeOK, Via: via, For: standIn}
 		if class, err := d.deadEnd(f, step); err != nil {
-			left.Outcome, left.Class, left.Error = journal.OutcomeFailed, journal.ClassCondition, err.Error()
+			left.Outcome, left.Class, left.Error = journal.OutcomeFailed, ir.ClassCondition, err.Error()
 		} else if class != "" {
 			left.Outcome, left.Class, left.Reason = journal.OutcomeFailed, class, string(class)
 			left.Error, left.Counts = fmt.Sprintf("no edge of step %q matches", step.ID), true
@@ -280,7 +280,7 @@ func opensWith(step *ir.Step) (task bool, part string) {
 
 // deadEnd returns the class of a route that leads to an exit marked as a failure, "" if it leads elsewhere. Then the
 // route itself fails. Only the edges of the route count, also if it replaces a step whose edges choose tries as well.
-func (d *decider) deadEnd(f *Frame, step *ir.Step) (class journal.Class, err error) {
+func (d *decider) deadEnd(f *Frame, step *ir.Step) (class ir.Class, err error) {
 	sc := d.scope(f)
 	// The edges that choose will try, in the same order, unless the route replaces a step.
 	for i := range step.Next {
@@ -298,7 +298,7 @@ func (d *decider) deadEnd(f *Frame, step *ir.Step) (class journal.Class, err err
 			}
 		}
 		if e.To.Exit == ir.ExitFail {
-			return journal.Class(e.To.Reason), nil
+			return ir.Class(e.To.Reason), nil
 		}
 		return "", nil
 	}
@@ -311,7 +311,7 @@ func (d *decider) enterEnd(f *Frame, at journal.Place, step *ir.Step, a *ir.End,
 	if step.Result != nil && !a.Failed {
 		v, err := d.result(f, step, journal.OutcomeOK, f.Last.Value, failing{})
 		if err != nil {
-			left.Outcome, left.Class, left.Error = journal.OutcomeFailed, journal.ClassCondition, err.Error()
+			left.Outcome, left.Class, left.Error = journal.OutcomeFailed, ir.ClassCondition, err.Error()
 		} else {
 			left.Value, left.Writes = v, d.writes(f, step)
 		}
@@ -351,7 +351,7 @@ func (d *decider) startTask(f *Frame, w journal.TaskID, rerun int, via *int, sta
 	// Time first: without time left, budget is of no use. As with budgets, only the deadline of the run can be raised.
 	if spent := d.s.outOfTime(f); spent != nil {
 		if spent.Path != "" {
-			d.fail(f, w.Place, via, standIn, journal.ClassTimeout, "deadline exceeded before the step started")
+			d.fail(f, w.Place, via, standIn, ir.ClassTimeout, "deadline exceeded before the step started")
 			return
 		}
 		// The frame keeps its phase and continues when the deadline is raised.
@@ -384,10 +384,10 @@ func (d *decider) startTask(f *Frame, w journal.TaskID, rerun int, via *int, sta
 func (d *decider) noBudget(f *Frame, at journal.Place, budget string, via *int, standIn string) {
 	why := fmt.Sprintf("the budget of %s is exhausted", budget)
 	if f.OutOfBudget[at.Step] || d.inEndlessLoop(f) {
-		d.close(f, Ending{Outcome: journal.OutcomeFailed, Class: journal.ClassBudget, Error: why, Step: at.Step})
+		d.close(f, Ending{Outcome: journal.OutcomeFailed, Class: ir.ClassBudget, Error: why, Step: at.Step})
 		return
 	}
-	d.fail(f, at, via, standIn, journal.ClassBudget, why)
+	d.fail(f, at, via, standIn, ir.ClassBudget, why)
 }
 
 // inEndlessLoop reports whether a frame is an iteration of a loop that has no
@@ -445,7 +445,7 @@ func (d *decider) limit(f *Frame, step *ir.Step) (journal.Millis, error) {
 }
 
 // fail ends a step that cannot start.
-func (d *decider) fail(f *Frame, at journal.Place, via *int, standIn string, class journal.Class, why string) {
+func (d *decider) fail(f *Frame, at journal.Place, via *int, standIn string, class ir.Class, why string) {
 	d.leave(f, journal.StepLeft{
 		Place: at, Outcome: journal.OutcomeFailed, Class: class, Error: why, Via: via, For: standIn,
 	})
@@ -456,7 +456,7 @@ func (d *decider) enterFrames(f *Frame, entered journal.StepEntered, each *ir.Ea
 	if each != nil {
 		items, err := d.items(f, each)
 		if err != nil {
-			d.fail(f, entered.Place, entered.Via, entered.For, journal.ClassCondition, err.Error())
+			d.fail(f, entered.Place, entered.Via, entered.For, ir.ClassCondition, err.Error())
 			return
 		}
 		entered.Total, entered.Items = len(items), journal.Value{JSON: mustJSON(items)}
@@ -471,7 +471,7 @@ func (d *decider) enterFrames(f *Frame, entered journal.StepEntered, each *ir.Ea
 			err = fmt.Errorf("the limit of the loop is %d, and %d is the most that it can be", int(n), entered.Max)
 		}
 		if err != nil {
-			d.fail(f, entered.Place, entered.Via, entered.For, journal.ClassCondition, err.Error())
+			d.fail(f, entered.Place, entered.Via, entered.For, ir.ClassCondition, err.Error())
 			return
 		}
 		entered.Max = int(n)
@@ -556,7 +556,7 @@ func (d *decider) chooseNext(f *Frame) {
 		d.close(f, Ending{Outcome: journal.OutcomeBreak, Value: end.Value, Step: f.Step})
 	case edge.To.Exit == ir.ExitFail:
 		d.close(f, Ending{
-			Outcome: journal.OutcomeFailed, Class: journal.Class(edge.To.Reason), Reason: edge.To.Reason, Step: f.Step,
+			Outcome: journal.OutcomeFailed, Class: ir.Class(edge.To.Reason), Reason: edge.To.Reason, Step: f.Step,
 			Error: fmt.Sprintf("step %q has no matching transition", f.Step),
 		})
 	default:
@@ -669,7 +669,7 @@ func (d *decider) jump(f *Frame, step string, via *int) {
 // conditionFailed is the ending at a step whose expression could not be evaluated.
 func conditionFailed(step string, err error) Ending {
 	return Ending{
-		Outcome: journal.OutcomeFailed, Class: journal.ClassCondition, Error: err.Error(), Step: step,
+		Outcome: journal.OutcomeFailed, Class: ir.ClassCondition, Error: err.Error(), Step: step,
 	}
 }
 
@@ -684,7 +684,7 @@ func (d *decider) ending(f *Frame, step *ir.Step, a *ir.End) Ending {
 	if !a.Failed {
 		end.Reason = a.Message
 	} else {
-		end.Class, end.Error = journal.ClassEnded, cmp.Or(f.Last.Error, a.Message)
+		end.Class, end.Error = ir.ClassEnded, cmp.Or(f.Last.Error, a.Message)
 		if end.Error == "" {
 			end.Error = fmt.Sprintf("the workflow ended at %q", step.ID)
 		}
@@ -773,7 +773,7 @@ func (d *decider) finalEnding(f *Frame, end Ending) Ending {
 			err = d.p.CheckOutput(d.unit(f).ir, raw, func(path string) string { return d.origin(f, end.Step, path) })
 		}
 		if err != nil {
-			end.Outcome, end.Class, end.Error = journal.OutcomeFailed, journal.ClassInvalid, err.Error()
+			end.Outcome, end.Class, end.Error = journal.OutcomeFailed, ir.ClassInvalid, err.Error()
 		}
 	}
 	return end
@@ -870,7 +870,7 @@ func (d *decider) closeCanceled(f *Frame) {
 	end := Ending{Outcome: journal.OutcomeCanceled, Step: f.Step}
 	if f.FailedBy != "" {
 		end = Ending{
-			Outcome: journal.OutcomeFailed, Class: journal.Class(f.FailedBy), Reason: f.FailedBy, Step: f.Step,
+			Outcome: journal.OutcomeFailed, Class: ir.Class(f.FailedBy), Reason: f.FailedBy, Step: f.Step,
 			Error: "the time limit was reached",
 		}
 	}
@@ -904,8 +904,8 @@ func (d *decider) timeOutGate(f *Frame) {
 	step := d.step(f)
 	g, _ := step.Action.(ir.Gate)
 	decided := journal.GateDecided{
-		Place: f.Place(), Outcome: journal.OutcomeFailed, Method: MethodTimeout, Class: journal.ClassTimeout,
-		Reason: string(journal.ClassTimeout), Notify: g.OnTimeout == ir.TimeoutNotify,
+		Place: f.Place(), Outcome: journal.OutcomeFailed, Method: MethodTimeout, Class: ir.ClassTimeout,
+		Reason: string(ir.ClassTimeout), Notify: g.OnTimeout == ir.TimeoutNotify,
 	}
 	decided.Error = fmt.Sprintf("no decision within %s", g.Timeout.Words())
 	if f.Gate != nil && f.Gate.Kind == journal.GateEvent {
@@ -945,7 +945,7 @@ func (d *decider) fireTimers() (fired bool) {
 		case t.limit:
 			d.fact(f, journal.TimerFired{Place: f.Place(), What: TimerDeadline, Run: f.Path == ""})
 			if f.Path != "" {
-				d.fact(f, journal.CancelRequested{Frame: f.Path, Failed: true, Reason: string(journal.ClassTimeout)})
+				d.fact(f, journal.CancelRequested{Frame: f.Path, Failed: true, Reason: string(ir.ClassTimeout)})
 			}
 		case f.Phase == Resting:
 			d.fact(f, journal.TimerFired{Place: f.Place(), What: TimerRetry})
@@ -961,7 +961,7 @@ func (d *decider) fireTimers() (fired bool) {
 // timeOutGroup ends a step of frames that has no time left.
 func (d *decider) timeOutGroup(f *Frame) {
 	d.fact(f, journal.TimerFired{Place: f.Place(), What: TimerLimit})
-	d.fact(f, journal.CancelRequested{Frame: f.Path, Below: true, Reason: string(journal.ClassTimeout)})
+	d.fact(f, journal.CancelRequested{Frame: f.Path, Below: true, Reason: string(ir.ClassTimeout)})
 }
 
 // grantPending grants the first request that waits for budget, if it fits, and reports whether it decided anything.

@@ -36,7 +36,7 @@ func (d *decider) endTimedOut(f *Frame) {
 		return
 	}
 	d.leave(f, journal.StepLeft{
-		Place: f.Place(), Outcome: journal.OutcomeFailed, Class: journal.ClassTimeout, For: f.For, Merge: d.merges(f),
+		Place: f.Place(), Outcome: journal.OutcomeFailed, Class: ir.ClassTimeout, For: f.For, Merge: d.merges(f),
 		Error: fmt.Sprintf("it did not end within %s", ir.Millis(f.Group.Limit).Words()),
 	})
 }
@@ -92,7 +92,7 @@ func (d *decider) openBranch(f *Frame, a *ir.Parallel, i int) {
 	switch {
 	case err != nil:
 		d.fact(f, journal.FrameClosed{
-			Frame: opened.Frame, Outcome: journal.OutcomeFailed, Class: journal.ClassCondition, Error: err.Error(),
+			Frame: opened.Frame, Outcome: journal.OutcomeFailed, Class: ir.ClassCondition, Error: err.Error(),
 		})
 	case !runs:
 		d.fact(f, journal.FrameClosed{Frame: opened.Frame, Outcome: journal.OutcomeSkipped, Reason: ReasonCondition})
@@ -236,7 +236,7 @@ func (d *decider) loop(f *Frame, a *ir.Loop) {
 		sc.extra = vars
 		goOn, err := d.evalBool(a.While, sc)
 		if err != nil {
-			left.Outcome, left.Class, left.Error = journal.OutcomeFailed, journal.ClassCondition, err.Error()
+			left.Outcome, left.Class, left.Error = journal.OutcomeFailed, ir.ClassCondition, err.Error()
 			d.leave(f, left)
 			return
 		}
@@ -248,7 +248,7 @@ func (d *decider) loop(f *Frame, a *ir.Loop) {
 	// The limit comes after the condition: a loop that has just enough iterations has not failed.
 	if g.Max > 0 && i >= g.Max {
 		if a.FailAtMax || a.Each != nil {
-			left.Outcome, left.Class = journal.OutcomeFailed, journal.ClassLoopLimit
+			left.Outcome, left.Class = journal.OutcomeFailed, ir.ClassLoopLimit
 			left.Error = fmt.Sprintf("the loop has reached its limit of %d iterations", g.Max)
 			if a.Each != nil {
 				left.Error += fmt.Sprintf(", and there are %d items", g.Total)
@@ -256,7 +256,7 @@ func (d *decider) loop(f *Frame, a *ir.Loop) {
 			d.leave(f, left)
 			return
 		}
-		left.Reason = string(journal.ClassLoopLimit)
+		left.Reason = string(ir.ClassLoopLimit)
 		d.leaveLoop(f, left)
 		return
 	}
@@ -333,7 +333,7 @@ func (d *decider) call(f *Frame, a *ir.Call) {
 			d.succeed(f, left, value)
 			return
 		}
-		left.Outcome, left.Class, left.Error = journal.OutcomeFailed, journal.ClassInvalid, err.Error()
+		left.Outcome, left.Class, left.Error = journal.OutcomeFailed, ir.ClassInvalid, err.Error()
 	}
 	left.Status = last.Status
 	d.leave(f, left)
@@ -353,7 +353,7 @@ func (d *decider) openChild(f *Frame, a *ir.Call) {
 	for _, b := range a.Inputs {
 		v, err := d.eval(b.Value, d.scope(f))
 		if err != nil {
-			failed.Class, failed.Error = journal.ClassCondition, fmt.Sprintf("input %q: %v", b.Name, err)
+			failed.Class, failed.Error = ir.ClassCondition, fmt.Sprintf("input %q: %v", b.Name, err)
 			break
 		}
 		input[b.Name] = mustJSON(v)
@@ -364,7 +364,7 @@ func (d *decider) openChild(f *Frame, a *ir.Call) {
 		if err == nil {
 			given = filled
 		} else {
-			failed.Class, failed.Error = journal.ClassInput, err.Error()
+			failed.Class, failed.Error = ir.ClassInput, err.Error()
 		}
 	}
 	path := framePath(f, journal.FrameCall)

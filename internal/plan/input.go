@@ -3,6 +3,7 @@ package plan
 import (
 	"encoding/json"
 
+	"github.com/espalier-run/espalier/internal/ir"
 	"github.com/espalier-run/espalier/internal/journal"
 )
 
@@ -47,7 +48,7 @@ type Result struct {
 	Work    journal.TaskID  // which attempt at which task
 	Rerun   int             // of the attempt; see taskInput
 	Outcome journal.Outcome // ok, failed, cancelled
-	Class   journal.Class
+	Class   ir.Class
 	Error   string
 	// Exit is the exit code of a command. Retries can depend on it.
 	Exit  int

@@ -450,7 +450,7 @@ func TestProgramsTakeTheirPaths(t *testing.T) {
 			name: "an error class that is not listed is not retried",
 			program: func() *ir.Program {
 				return program(edit(task("a"), func(s *ir.Step) {
-					s.Retry = &ir.Retry{MaxAttempts: 3, Backoff: ir.Constant, On: []string{"TIMEOUT"}}
+					s.Retry = &ir.Retry{MaxAttempts: 3, Backoff: ir.Constant, On: []ir.Class{"TIMEOUT"}}
 				}))
 			},
 			do:   failing("a"),
@@ -1303,14 +1303,14 @@ func TestStepTimeLimitsCanBeExpressions(t *testing.T) {
 		} {
 			w := start(t, p, `{"limit": `+limit+`}`)
 			x, ok := w.log[len(w.log)-2].Fact.(journal.StepLeft)
-			if !ok || x.Class != journal.ClassInput || !strings.Contains(x.Error, says) ||
+			if !ok || x.Class != ir.ClassInput || !strings.Contains(x.Error, says) ||
 				!strings.HasPrefix(x.Error, `step "hold" has an invalid timeout `) || last(w) != "start late#0" ||
 				len(entered(w)) > 0 {
 				t.Errorf("%s, %s: %+v\n%s", kind, limit, x, describe(w.log))
 			}
 		}
 		w := start(t, p, "") // the value is missing
-		if x, ok := w.log[len(w.log)-2].Fact.(journal.StepLeft); !ok || x.Class != journal.ClassInput ||
+		if x, ok := w.log[len(w.log)-2].Fact.(journal.StepLeft); !ok || x.Class != ir.ClassInput ||
 			!strings.HasPrefix(x.Error, `the timeout of step "hold": `) || last(w) != "start late#0" {
 			t.Error(kind, describe(w.log))
 		}

@@ -11,9 +11,9 @@ import (
 
 // failing is the failure that the expression Step.Result sees.
 type failing struct {
-	Error string        `json:"error"`
-	Class journal.Class `json:"class,omitempty"`
-	Exit  int           `json:"exit,omitempty"`
+	Error string   `json:"error"`
+	Class ir.Class `json:"class,omitempty"`
+	Exit  int      `json:"exit,omitempty"`
 }
 
 // result returns the result of a step that has no result of its own.
@@ -76,7 +76,7 @@ func (d *decider) succeed(f *Frame, left journal.StepLeft, gathered journal.Valu
 	step := d.step(f)
 	v, err := d.result(f, step, journal.OutcomeOK, gathered, failing{})
 	if err != nil {
-		left.Outcome, left.Class, left.Error = journal.OutcomeFailed, journal.ClassCondition, err.Error()
+		left.Outcome, left.Class, left.Error = journal.OutcomeFailed, ir.ClassCondition, err.Error()
 	} else {
 		left.Value, left.Writes = v, d.writes(f, step)
 	}

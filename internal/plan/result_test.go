@@ -277,7 +277,7 @@ func TestChildInputsAreFilledIn(t *testing.T) {
 		w.record(events)
 	}
 	begin(`{"n":1}`)
-	if w.s.Finished == nil || w.s.Finished.Reason != string(journal.ClassInput) {
+	if w.s.Finished == nil || w.s.Finished.Reason != string(ir.ClassInput) {
 		t.Error(describe(w.log))
 	}
 	begin(`{"n":2}`)

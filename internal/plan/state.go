@@ -164,7 +164,7 @@ type Approval struct {
 // Ending is how a step or a frame ended.
 type Ending struct {
 	Outcome journal.Outcome `json:"outcome,omitempty"`
-	Class   journal.Class   `json:"class,omitempty"` // of an error
+	Class   ir.Class        `json:"class,omitempty"` // of an error
 	Reason  string          `json:"reason,omitempty"`
 	Error   string          `json:"error,omitempty"`
 	Value   journal.Value   `json:"value,omitzero"`

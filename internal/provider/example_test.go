@@ -6,6 +6,7 @@ import (
 	"iter"
 	"time"
 
+	"github.com/espalier-run/espalier/internal/ir"
 	"github.com/espalier-run/espalier/internal/provider"
 )
 
@@ -16,7 +17,7 @@ func (m *unsteady) Generate(ctx context.Context, req provider.Request) iter.Seq2
 	m.calls++
 	if m.calls == 1 {
 		return func(yield func(provider.Chunk, error) bool) {
-			yield(provider.Chunk{}, &provider.Error{Class: provider.RateLimit, Message: "too many requests"})
+			yield(provider.Chunk{}, &provider.Error{Class: ir.ClassRateLimit, Message: "too many requests"})
 		}
 	}
 	hello := provider.Block{Type: provider.Text, Text: "Hello, " + req.Messages[0].Blocks[0].Text + "!"}

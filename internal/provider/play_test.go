@@ -8,6 +8,7 @@ import (
 
 	"pgregory.net/rapid"
 
+	"github.com/espalier-run/espalier/internal/ir"
 	"github.com/espalier-run/espalier/internal/provider"
 	"github.com/espalier-run/espalier/internal/provider/providertest"
 )
@@ -49,9 +50,9 @@ func TestPlayStreamsAPrefix(t *testing.T) {
 }
 
 func TestOnlyTransientErrorClassesAreRetryable(t *testing.T) {
-	for class, want := range map[provider.Class]bool{
-		provider.Timeout: true, provider.RateLimit: true, provider.APIError: true,
-		provider.BadRequest: false, provider.NoQuota: false, provider.NotReady: false,
+	for class, want := range map[ir.Class]bool{
+		ir.ClassTimeout: true, ir.ClassRateLimit: true, ir.ClassAPI: true,
+		ir.ClassBadRequest: false, ir.ClassNoQuota: false, ir.ClassMissing: false,
 	} {
 		if got := (&provider.Error{Class: class}).Retryable(); got != want {
 			t.Errorf("%s: %t", class, got)

@@ -10,7 +10,7 @@ import (
 	"time"
 
 	"github.com/espalier-run/espalier/internal/contract"
-	"github.com/espalier-run/espalier/internal/journal"
+	"github.com/espalier-run/espalier/internal/ir"
 )
 
 // Model answers requests. It is safe for concurrent use. A stream is read once, by one goroutine; a consumer may stop
@@ -244,27 +244,14 @@ type Usage struct {
 	CacheWrite int64 `json:"cache_write,omitempty"`
 }
 
-// Class is the class of a failure. Workflows select by it what they retry.
-type Class = journal.Class
-
-// The classes that models return.
-const (
-	Timeout    = journal.ClassTimeout
-	RateLimit  = journal.ClassRateLimit
-	APIError   = journal.ClassAPI
-	BadRequest = journal.ClassBadRequest // and other failures that a retry does not fix
-	NoQuota    = journal.ClassNoQuota
-	NotReady   = journal.ClassMissing // such as a missing key
-)
-
 // Classes returns all classes.
-func Classes() []Class {
-	return []Class{Timeout, RateLimit, APIError, BadRequest, NoQuota, NotReady}
+func Classes() []ir.Class {
+	return []ir.Class{ir.ClassTimeout, ir.ClassRateLimit, ir.ClassAPI, ir.ClassBadRequest, ir.ClassNoQuota, ir.ClassMissing}
 }
 
 // Error is a model's failure.
 type Error struct {
-	Class      Class
+	Class      ir.Class
 	Status     int           // of HTTP; 0 if there was none
 	RetryAfter time.Duration // as requested by the provider; 0 if it states none
 	Message    string
@@ -279,7 +266,7 @@ type Error struct {
 }
 
 // Errorf returns an Error with a class and a formatted message.
-func Errorf(class Class, format string, args ...any) *Error {
+func Errorf(class ir.Class, format string, args ...any) *Error {
 	return &Error{Class: class, Message: fmt.Sprintf(format, args...)}
 }
 
@@ -318,5 +305,5 @@ func Charge(err error) (partial *Reply, whole bool) {
 
 // Retryable reports whether a retry may succeed.
 func (e *Error) Retryable() bool {
-	return e.Class == Timeout || e.Class == RateLimit || e.Class == APIError
+	return e.Class == ir.ClassTimeout || e.Class == ir.ClassRateLimit || e.Class == ir.ClassAPI
 }

@@ -85,7 +85,7 @@ func Sleep(ctx context.Context, d time.Duration) error {
 // than Retry waits itself; otherwise 0.
 func RateLimitWait(err error) time.Duration {
 	failed, ok := errors.AsType[*Error](err)
-	if ok && failed.Class == RateLimit && failed.RetryAfter > maxRetryAfter {
+	if ok && failed.Class == ir.ClassRateLimit && failed.RetryAfter > maxRetryAfter {
 		return failed.RetryAfter
 	}
 	return 0
@@ -145,14 +145,14 @@ func (b Bound) Generate(ctx context.Context, req Request) iter.Seq2[Chunk, error
 			size += len(c.Text)
 			if size > MaxReply || c.Reply != nil && c.Reply.size() > MaxReply {
 				yield(Chunk{}, &Error{
-					Class:   BadRequest,
+					Class:   ir.ClassBadRequest,
 					Message: fmt.Sprintf("the reply is larger than %d MiB", MaxReply>>20), Billable: true,
 				})
 				return
 			}
 			if c.Reply != nil && c.Reply.toolCalls() > MaxToolCalls {
 				yield(Chunk{}, &Error{
-					Class:   BadRequest,
+					Class:   ir.ClassBadRequest,
 					Message: fmt.Sprintf("the reply has more than %d tool calls", MaxToolCalls), Billable: true,
 				})
 				return
@@ -191,7 +191,7 @@ type Deadline struct {
 func (d Deadline) Generate(ctx context.Context, req Request) iter.Seq2[Chunk, error] {
 	return func(yield func(Chunk, error) bool) {
 		slow := &Error{
-			Class:    Timeout,
+			Class:    ir.ClassTimeout,
 			Message:  fmt.Sprintf("the model did not answer within %s", ir.Millis(d.After.Milliseconds()).Words()),
 			Billable: true,
 		}

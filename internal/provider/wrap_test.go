@@ -10,6 +10,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/espalier-run/espalier/internal/ir"
 	"github.com/espalier-run/espalier/internal/provider"
 	"github.com/espalier-run/espalier/internal/provider/providertest"
 )
@@ -38,12 +39,12 @@ func (f flaky) Generate(ctx context.Context, req provider.Request) iter.Seq2[pro
 
 func TestRetryRepeatsOnlyTransientFailures(t *testing.T) {
 	limited := &provider.Error{
-		Class: provider.RateLimit, Status: 429, RetryAfter: 7 * time.Second, Message: "slow down",
+		Class: ir.ClassRateLimit, Status: 429, RetryAfter: 7 * time.Second, Message: "slow down",
 	}
-	broken := &provider.Error{Class: provider.APIError, Status: 500, Message: "broken"}
-	refused := &provider.Error{Class: provider.BadRequest, Status: 400, Message: "no"}
-	quota := &provider.Error{Class: provider.NoQuota, Status: 429, Message: "used up"}
-	late := &provider.Error{Class: provider.RateLimit, Status: 429, RetryAfter: time.Hour, Message: "tomorrow"}
+	broken := &provider.Error{Class: ir.ClassAPI, Status: 500, Message: "broken"}
+	refused := &provider.Error{Class: ir.ClassBadRequest, Status: 400, Message: "no"}
+	quota := &provider.Error{Class: ir.ClassNoQuota, Status: 429, Message: "used up"}
+	late := &provider.Error{Class: ir.ClassRateLimit, Status: 429, RetryAfter: time.Hour, Message: "tomorrow"}
 	for name, c := range map[string]struct {
 		errs  []error
 		waits []time.Duration
@@ -97,7 +98,7 @@ func TestRetryStopsWhenCanceled(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	calls := 0
 	m := provider.Retry{
-		Model: flaky{[]error{&provider.Error{Class: provider.APIError}}, &calls},
+		Model: flaky{[]error{&provider.Error{Class: ir.ClassAPI}}, &calls},
 		Times: 3, Jitter: func() float64 { return 0 },
 		Pause: func(ctx context.Context, _ time.Duration) error { cancel(); return ctx.Err() },
 	}
@@ -159,7 +160,7 @@ func TestDeadlineFailsSlowCalls(t *testing.T) {
 		_, err := providertest.Collect(t,
 			provider.Deadline{Model: b, After: time.Minute}.Generate(t.Context(), providertest.AskText()))
 		var failed *provider.Error
-		if !errors.As(err, &failed) || failed.Class != provider.Timeout || !failed.Billable {
+		if !errors.As(err, &failed) || failed.Class != ir.ClassTimeout || !failed.Billable {
 			t.Errorf("got %v", err)
 		}
 	})

@@ -10,8 +10,8 @@ import (
 	"testing"
 
 	"github.com/espalier-run/espalier/internal/catalog"
+	"github.com/espalier-run/espalier/internal/ir"
 	"github.com/espalier-run/espalier/internal/source"
-	"github.com/espalier-run/espalier/internal/tool"
 )
 
 // AIFLOW files can declare requests with every kind of credentials, and the calculator under any name. Private
@@ -55,7 +55,7 @@ func TestToolsOfAnAIFLOWFile(t *testing.T) {
 		}
 	}
 	box.Tools = projectTools(t, "", "")
-	if _, class := use(t, box, "open", `{}`); class != tool.ClassDenied {
+	if _, class := use(t, box, "open", `{}`); class != ir.ClassDenied {
 		t.Errorf("a private address is reached: %q", class)
 	}
 }

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/espalier-run/espalier/internal/config"
+	"github.com/espalier-run/espalier/internal/ir"
 	"github.com/espalier-run/espalier/internal/npmtest"
 	"github.com/espalier-run/espalier/internal/provider"
 	"github.com/espalier-run/espalier/internal/provider/providertest"
@@ -34,11 +35,11 @@ func TestAgainstAimock(t *testing.T) {
 			if model.override == "mock/" {
 				model.override = "mock/gpt-5-mini"
 			}
-			limited := provider.Error{Class: provider.RateLimit, Status: 429, RetryAfter: 7 * time.Second}
+			limited := provider.Error{Class: ir.ClassRateLimit, Status: 429, RetryAfter: 7 * time.Second}
 			providertest.Run(t, providertest.Subject{Model: model, Failures: []providertest.Failure{
 				{Request: ask("too often"), Want: limited},
-				{Request: ask("overloaded"), Want: provider.Error{Class: provider.APIError, Status: 529}},
-				{Request: ask("bad request"), Want: provider.Error{Class: provider.BadRequest, Status: 400}},
+				{Request: ask("overloaded"), Want: provider.Error{Class: ir.ClassAPI, Status: 529}},
+				{Request: ask("bad request"), Want: provider.Error{Class: ir.ClassBadRequest, Status: 400}},
 			}})
 			both := providertest.AskTool()
 			both.Messages[0].Blocks[0].Text = "Use both tools."

@@ -43,17 +43,17 @@ func TestEveryCommandIsGuarded(t *testing.T) {
 	for name, settings := range guarded {
 		for how, c := range map[string]struct {
 			change func(*step.Job)
-			class  step.Class // "" lets it run, "-" does well without
+			class  ir.Class // "" lets it run, "-" does well without
 		}{
 			"named":      {func(j *step.Job) {}, ""},
-			"no consent": {func(j *step.Job) { j.MayRunCommands = false }, step.ClassDenied},
+			"no consent": {func(j *step.Job) { j.MayRunCommands = false }, ir.ClassDenied},
 			"simulated":  {func(j *step.Job) { j.Machine = simulatedMachine{} }, "-"},
 			"unconfined": {func(j *step.Job) {
 				j.Sandbox = func() (*process.Sandbox, error) {
 					return nil,
 						process.ErrNoSandbox
 				}
-			}, step.ClassMissing},
+			}, ir.ClassMissing},
 		} {
 			t.Run(name+" "+how, func(t *testing.T) {
 				root := t.TempDir()

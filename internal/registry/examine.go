@@ -129,7 +129,7 @@ func (m *Models) examineProvider(ctx context.Context, name string, reach bool) C
 				f.About = "reachable, key in " + place + " accepted"
 			}
 		}
-	case errors.As(err, &failed) && failed.Class == provider.NotReady:
+	case errors.As(err, &failed) && failed.Class == ir.ClassMissing:
 		f.State, f.About, f.Fix = ComponentBroken, found+failed.Message, "Check the key of "+name+"."
 		if place != "" {
 			f.Fix = "Check the key in " + place + "."

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"iter"
 
+	"github.com/espalier-run/espalier/internal/ir"
 	"github.com/espalier-run/espalier/internal/journal"
 	"github.com/espalier-run/espalier/internal/process"
 	"github.com/espalier-run/espalier/internal/provider"
@@ -103,7 +104,7 @@ func (m failingModel) Generate(ctx context.Context, req provider.Request) iter.S
 		return m.Model.Generate(ctx, req)
 	}
 	return func(yield func(provider.Chunk, error) bool) {
-		yield(provider.Chunk{}, &provider.Error{Class: provider.BadRequest, Message: failsOnPurpose(m.seed)})
+		yield(provider.Chunk{}, &provider.Error{Class: ir.ClassBadRequest, Message: failsOnPurpose(m.seed)})
 	}
 }
 

@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/espalier-run/espalier/internal/config"
+	"github.com/espalier-run/espalier/internal/ir"
 	"github.com/espalier-run/espalier/internal/price"
 	"github.com/espalier-run/espalier/internal/provider"
 	"github.com/espalier-run/espalier/internal/provider/anthropic"
@@ -633,13 +634,13 @@ func (r router) Generate(ctx context.Context, req provider.Request) iter.Seq2[pr
 			problem = r.models.lacksConsent(c, r.consented)
 		}
 		if problem != nil {
-			yield(provider.Chunk{}, &provider.Error{Class: provider.NotReady, Message: problem.Message + ". " +
+			yield(provider.Chunk{}, &provider.Error{Class: ir.ClassMissing, Message: problem.Message + ". " +
 				problem.Help})
 			return
 		}
 		m, err := r.models.provider(choice.server)
 		if err != nil {
-			yield(provider.Chunk{}, &provider.Error{Class: provider.NotReady, Message: err.Error()})
+			yield(provider.Chunk{}, &provider.Error{Class: ir.ClassMissing, Message: err.Error()})
 			return
 		}
 		req.Model, req.Options = choice.Model, withoutAddress(req.Options)

@@ -168,7 +168,7 @@ func TestHeadersDoNotSendKeysOfOtherProviders(t *testing.T) {
 	_, err := providertest.Collect(t, router{models: m, override: "mine/suite"}.Generate(t.Context(),
 		providertest.AskText()))
 	var failed *provider.Error
-	if !errors.As(err, &failed) || failed.Class != provider.NotReady || len(s.Requests()) > 0 {
+	if !errors.As(err, &failed) || failed.Class != ir.ClassMissing || len(s.Requests()) > 0 {
 		t.Errorf("%v after %d requests", err, len(s.Requests()))
 	}
 }
@@ -249,11 +249,11 @@ func TestRouterAppliesOverrideAndFallback(t *testing.T) {
 	bad := providertest.Fault{Status: 429, Header: map[string]string{"Retry-After": "0.01"}}.Ask("limited")
 	_, err := providertest.Collect(t, router{models: m, override: "mine/suite"}.Generate(t.Context(), bad))
 	var failed *provider.Error
-	if !errors.As(err, &failed) || failed.Class != provider.RateLimit || len(s.Requests())-before != 2 {
+	if !errors.As(err, &failed) || failed.Class != ir.ClassRateLimit || len(s.Requests())-before != 2 {
 		t.Errorf("%v after %d calls", err, len(s.Requests())-before)
 	}
 	_, err = providertest.Collect(t, router{models: m}.Generate(t.Context(), providertest.AskText()))
-	if !errors.As(err, &failed) || failed.Class != provider.NotReady {
+	if !errors.As(err, &failed) || failed.Class != ir.ClassMissing {
 		t.Errorf("a request without a model: %v", err)
 	}
 }

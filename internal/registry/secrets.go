@@ -222,7 +222,7 @@ func (h redacted) Call(ctx context.Context, call tool.Call) (tool.Result, error)
 		return result, err
 	}
 	if result.Output, err = h.secrets.Reveal(ctx, result.Output); err != nil {
-		return tool.Result{}, &tool.Error{Class: tool.ClassTool, Message: err.Error()}
+		return tool.Result{}, &tool.Error{Class: ir.ClassTool, Message: err.Error()}
 	}
 	return result, nil
 }

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/espalier-run/espalier/internal/config"
+	"github.com/espalier-run/espalier/internal/ir"
 	"github.com/espalier-run/espalier/internal/journal"
 	"github.com/espalier-run/espalier/internal/price"
 	"github.com/espalier-run/espalier/internal/provider"
@@ -246,7 +247,7 @@ func (m spendingModel) Generate(ctx context.Context, req provider.Request) iter.
 		}
 		p, known := m.price(req.Model)
 		if !known {
-			yield(provider.Chunk{}, provider.Errorf(provider.APIError,
+			yield(provider.Chunk{}, provider.Errorf(ir.ClassAPI,
 				"%s needs the price of the model %q: add it to prices in espalier.yaml", shares[0].words, req.Model))
 			return
 		}
@@ -314,8 +315,8 @@ func (m spendingModel) claim(ctx context.Context, shares []share, worst int64) e
 	tomorrow := time.Date(now.Year(), now.Month(), now.Day()+1, 0, 0, 0, 0, time.UTC)
 	message := fmt.Sprintf("%s (%s per day) is reached", full.words, price.Dollars(full.limit))
 	if worst > full.limit {
-		return provider.Errorf(provider.APIError, "one call can cost %s, and %s allows %s per day",
+		return provider.Errorf(ir.ClassAPI, "one call can cost %s, and %s allows %s per day",
 			price.Dollars(worst), full.words, price.Dollars(full.limit))
 	}
-	return &provider.Error{Class: provider.RateLimit, RetryAfter: max(minWait, tomorrow.Sub(now)), Message: message}
+	return &provider.Error{Class: ir.ClassRateLimit, RetryAfter: max(minWait, tomorrow.Sub(now)), Message: message}
 }

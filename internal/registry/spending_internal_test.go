@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/espalier-run/espalier/internal/config"
+	"github.com/espalier-run/espalier/internal/ir"
 	"github.com/espalier-run/espalier/internal/journal"
 	"github.com/espalier-run/espalier/internal/journal/memorytest"
 	"github.com/espalier-run/espalier/internal/provider"
@@ -175,11 +176,11 @@ spending: {all: {dollars_per_day: 0.2}}
 	before := got[0].MicroDollars
 	whole = true
 	var refused *provider.Error
-	if err := ask("till/m", 1900); !errors.As(err, &refused) || refused.Class != provider.RateLimit ||
+	if err := ask("till/m", 1900); !errors.As(err, &refused) || refused.Class != ir.ClassRateLimit ||
 		refused.RetryAfter != 12*time.Hour {
 		t.Errorf("beyond the limit: %v", err)
 	}
-	if err := ask("till/m", 5000); !errors.As(err, &refused) || refused.Class == provider.RateLimit {
+	if err := ask("till/m", 5000); !errors.As(err, &refused) || refused.Class == ir.ClassRateLimit {
 		t.Errorf("a call that never fits: %v", err)
 	}
 	if err := ask("till/unpriced", 100); err == nil {
@@ -227,7 +228,7 @@ type retried struct{ partial *provider.Reply }
 
 func (m retried) Generate(context.Context, provider.Request) iter.Seq2[provider.Chunk, error] {
 	return func(yield func(provider.Chunk, error) bool) {
-		failed := &provider.Error{Class: provider.APIError, Billable: true, Partial: m.partial}
+		failed := &provider.Error{Class: ir.ClassAPI, Billable: true, Partial: m.partial}
 		_ = yield(provider.Chunk{Retried: &provider.Retried{Error: failed}}, nil) &&
 			yield(provider.Chunk{NextAttempt: true}, nil) && yield(provider.Chunk{Reply: m.partial}, nil)
 	}

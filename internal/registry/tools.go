@@ -387,7 +387,7 @@ func (t simulatedTool) Spec() tool.Spec {
 // ones.
 func (t simulatedTool) Call(_ context.Context, call tool.Call) (tool.Result, error) {
 	if t.job != nil && t.job.SimulatesFailure(t.seed) {
-		return tool.Result{}, &tool.Error{Class: tool.ClassTool, Message: failsOnPurpose(t.seed)}
+		return tool.Result{}, &tool.Error{Class: ir.ClassTool, Message: failsOnPurpose(t.seed)}
 	}
 	wants, model := call.For.Wants, simulated.Model{Seed: t.seed}
 	purpose := provider.Purpose{

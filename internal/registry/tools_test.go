@@ -51,7 +51,7 @@ func projectTools(t *testing.T, settings, servers string) *Tools {
 	return tools
 }
 
-func use(t *testing.T, box toolbox, name, input string) (said string, class tool.Class) {
+func use(t *testing.T, box toolbox, name, input string) (said string, class ir.Class) {
 	t.Helper()
 	found := box.Tool(name)
 	if found == nil {
@@ -96,10 +96,10 @@ secrets:
 		!strings.HasPrefix(spec.Target, "GET "+web.URL) {
 		t.Errorf("%+v", spec)
 	}
-	if got, class := use(t, box, "theirs", `{}`); class != tool.ClassDenied {
+	if got, class := use(t, box, "theirs", `{}`); class != ir.ClassDenied {
 		t.Errorf("what a file names is not, on this machine: %s %s", class, got)
 	}
-	if got, class := use(t, box, "look", `{"path":"none"}`); class != tool.ClassTool ||
+	if got, class := use(t, box, "look", `{"path":"none"}`); class != ir.ClassTool ||
 		box.Tool("look").Spec().Name != "look" {
 		t.Errorf("another name: %s %s", class, got)
 	}

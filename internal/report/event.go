@@ -141,7 +141,7 @@ func (e *Event) MissingReads() []string {
 // Ending describes how a run, a step, a task or a branch ended.
 type Ending struct {
 	Outcome journal.Outcome `json:"outcome,omitempty"`
-	Class   journal.Class   `json:"class,omitempty"` // of the error
+	Class   ir.Class        `json:"class,omitempty"` // of the error
 	Reason  string          `json:"reason,omitempty"`
 	Error   string          `json:"error,omitempty"` // as the fact has it
 	// Problem explains in one sentence or word why the outcome is not a success.

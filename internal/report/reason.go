@@ -73,9 +73,9 @@ func failCode(outcome journal.Outcome, class string) string {
 		return ReasonRejected
 	case outcome == journal.OutcomeCanceled:
 		return ReasonCanceled
-	case journal.Class(class) == journal.ClassBudget:
+	case ir.Class(class) == ir.ClassBudget:
 		return ReasonBudget
-	case journal.Class(class) == journal.ClassInvalid, journal.Class(class) == journal.ClassInput:
+	case ir.Class(class) == ir.ClassInvalid, ir.Class(class) == ir.ClassInput:
 		return ReasonValidation
 	}
 	return cmp.Or(class, ReasonFailed)
@@ -93,17 +93,17 @@ func isGate(s *Step) bool {
 // plainReasons are the codes that say no more than the outcome.
 var plainReasons = []string{
 	ReasonCompleted, ReasonApproved, ReasonRejected, ReasonFailed, ReasonCanceled, ReasonSkipped,
-	string(journal.ClassOther), string(journal.ClassEnded),
+	string(ir.ClassOther), string(ir.ClassEnded),
 }
 
 // ownReasons are the codes that no author has chosen, besides plainReasons.
 var ownReasons = []string{
-	ReasonCondition, ReasonValidation, ReasonBudget, ReasonTimeout, ReasonFallback, string(journal.ClassBudget),
-	string(journal.ClassInvalid), string(journal.ClassInput), string(journal.ClassCommand), string(journal.ClassTool),
-	string(journal.ClassAPI), string(journal.ClassRateLimit), string(journal.ClassBadRequest),
-	string(journal.ClassNoQuota), string(journal.ClassDenied), string(journal.ClassMissing), string(journal.ClassMerge),
-	string(journal.ClassInternal), string(journal.ClassCondition),
-	string(journal.ClassLoopLimit), string(journal.ClassInDoubt),
+	ReasonCondition, ReasonValidation, ReasonBudget, ReasonTimeout, ReasonFallback, string(ir.ClassBudget),
+	string(ir.ClassInvalid), string(ir.ClassInput), string(ir.ClassCommand), string(ir.ClassTool),
+	string(ir.ClassAPI), string(ir.ClassRateLimit), string(ir.ClassBadRequest),
+	string(ir.ClassNoQuota), string(ir.ClassDenied), string(ir.ClassMissing), string(ir.ClassMerge),
+	string(ir.ClassInternal), string(ir.ClassCondition),
+	string(ir.ClassLoopLimit), string(ir.ClassInDoubt),
 }
 
 // ProblemWords returns the problem of an ending as people read it: without a code that only repeats the outcome.

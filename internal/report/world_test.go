@@ -167,7 +167,7 @@ func value(text string) plan.Result {
 	return plan.Result{Outcome: journal.OutcomeOK, Value: journal.Value{JSON: json.RawMessage(text)}}
 }
 
-func failed(class journal.Class, text string) plan.Result {
+func failed(class ir.Class, text string) plan.Result {
 	return plan.Result{Outcome: journal.OutcomeFailed, Class: class, Error: text}
 }
 

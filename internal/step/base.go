@@ -34,7 +34,7 @@ func (Base[K, S]) Recovery(*ir.Task, []journal.TaskNoted) Recovery { return Reru
 func (Base[K, S]) Run(ctx context.Context, job *Job) (Result, error) {
 	set, err := stepkind.Decode[S](job.Task)
 	if err != nil {
-		return Result{}, Errorf(ClassInput, "%v", err)
+		return Result{}, Errorf(ir.ClassInput, "%v", err)
 	}
 	if ctx.Err() != nil {
 		return Result{}, context.Cause(ctx)

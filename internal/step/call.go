@@ -67,7 +67,7 @@ func (j *Job) UseTool(ctx context.Context, c ToolCall, notes ...Note) (ToolDone,
 			}
 			return ToolDone{}, question
 		case !c.Answer.Approved:
-			denial = &tool.Denial{Class: ClassDenied, Why: disapproval(c)}
+			denial = &tool.Denial{Class: ir.ClassDenied, Why: disapproval(c)}
 		}
 	}
 	if denial != nil {
@@ -196,7 +196,7 @@ func (j *Job) make(ctx context.Context, c ToolCall, found tool.Tool, use *journa
 	}
 	switch {
 	case err != nil:
-		use.Output, use.Error, use.Class = nil, err.Error(), ClassTool
+		use.Output, use.Error, use.Class = nil, err.Error(), ir.ClassTool
 		if failed, ok := errors.AsType[*tool.Error](err); ok {
 			use.Error, use.Class = failed.Message, failed.Class
 		}
@@ -236,11 +236,11 @@ func (j *Job) keepMedia(media []tool.Media) ([]journal.Media, error) {
 // has to answer takes precedence over the result: the call is made again afterwards.
 func (j *Job) callInTime(ctx context.Context, c ToolCall, found tool.Tool) (tool.Result, error) {
 	limit := cmp.Or(found.Spec().Timeout, stepkind.ToolCallSeconds*time.Second)
-	slow := tool.Errorf(ClassTimeout, "the tool did not return within %g seconds", limit.Seconds())
+	slow := tool.Errorf(ir.ClassTimeout, "the tool did not return within %g seconds", limit.Seconds())
 	ctx, stop := context.WithTimeoutCause(ctx, limit, slow)
 	defer stop()
 	if err := j.MakeDir(); err != nil {
-		return tool.Result{}, &tool.Error{Class: ClassMissing, Message: err.Error()}
+		return tool.Result{}, &tool.Error{Class: ir.ClassMissing, Message: err.Error()}
 	}
 	// Everything that the tool may use, with functions that decide about each address and path when it asks.
 	call := tool.Call{
@@ -279,9 +279,9 @@ func (j *Job) callInTime(ctx context.Context, c ToolCall, found tool.Tool) (tool
 	case len(result.Output) == 0:
 		result.Output = json.RawMessage("null")
 	case len(result.Output) > maxToolOutput:
-		err = tool.Errorf(ClassTool, "the tool returned more than %d bytes", maxToolOutput)
+		err = tool.Errorf(ir.ClassTool, "the tool returned more than %d bytes", maxToolOutput)
 	case !json.Valid(result.Output):
-		err = &tool.Error{Class: ClassTool, Message: "the tool returned something that is not JSON"}
+		err = &tool.Error{Class: ir.ClassTool, Message: "the tool returned something that is not JSON"}
 	}
 	return result, err
 }

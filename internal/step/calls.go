@@ -7,6 +7,7 @@ import (
 	"errors"
 	"runtime/debug"
 
+	"github.com/espalier-run/espalier/internal/ir"
 	"github.com/espalier-run/espalier/internal/journal"
 	"github.com/espalier-run/espalier/internal/tool"
 )
@@ -131,7 +132,7 @@ func (j *Job) atOnce(ctx context.Context, calls []ToolCall, out *ToolsDone) erro
 			e := end{i: i}
 			defer func() {
 				if p := recover(); p != nil { // it would end the process, with every other run
-					e.err = Errorf(journal.ClassInternal, "tool %s: %v\n%s", calls[i].Name, p, debug.Stack())
+					e.err = Errorf(ir.ClassInternal, "tool %s: %v\n%s", calls[i].Name, p, debug.Stack())
 				}
 				ends <- e
 			}()

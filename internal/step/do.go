@@ -62,7 +62,7 @@ func (j *Job) Do(ctx context.Context, c Call) (Done, error) {
 		runner = j.Runners(c.Task.Kind)
 	}
 	if runner == nil {
-		return Done{}, Errorf(ClassMissing, "unknown step kind %q", c.Task.Kind)
+		return Done{}, Errorf(ir.ClassMissing, "unknown step kind %q", c.Task.Kind)
 	}
 	// The call runs as a job of its own, with the notes that it has made so far.
 	started := time.Now()
@@ -73,7 +73,7 @@ func (j *Job) Do(ctx context.Context, c Call) (Done, error) {
 	if err != nil && (ctx.Err() != nil || !errors.As(err, &failed)) {
 		return Done{Result: result}, err // it continues when the job is executed again
 	}
-	if failed != nil && failed.Class == ClassBudget {
+	if failed != nil && failed.Class == ir.ClassBudget {
 		return Done{Result: result}, err // the job's own budget is exhausted
 	}
 	out := journal.CallEnd{Key: key, Millis: time.Since(started).Milliseconds()}
@@ -153,7 +153,7 @@ func callHistory(
 		case n.Kind == journal.NoteCall && begun == nil:
 			var c journal.Call
 			if err := json.Unmarshal(n.Data, &c); err != nil {
-				return nil, nil, nil, Errorf(journal.ClassInternal, "note %d cannot be read: %v", n.N, err)
+				return nil, nil, nil, Errorf(ir.ClassInternal, "note %d cannot be read: %v", n.N, err)
 			}
 			if c.Key == key {
 				begun = &c
@@ -162,7 +162,7 @@ func callHistory(
 		case n.Kind == journal.NoteCallEnd && begun != nil:
 			var e callEnd
 			if err := json.Unmarshal(n.Data, &e); err != nil {
-				return nil, nil, nil, Errorf(journal.ClassInternal, "note %d cannot be read: %v", n.N, err)
+				return nil, nil, nil, Errorf(ir.ClassInternal, "note %d cannot be read: %v", n.N, err)
 			}
 			if e.Key == key {
 				return begun, inner, &e, nil

@@ -28,7 +28,7 @@ type repeatSettings struct {
 
 func (s repeatSettings) Run(_ context.Context, job *step.Job) (step.Result, error) {
 	if s.Times < 1 {
-		return step.Result{}, step.Errorf(step.ClassInput, "%s repeats nothing", job.Step.ID)
+		return step.Result{}, step.Errorf(ir.ClassInput, "%s repeats nothing", job.Step.ID)
 	}
 	value, err := json.Marshal(strings.Repeat(s.Word, s.Times))
 	return step.Result{Value: value}, err

@@ -12,6 +12,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/espalier-run/espalier/internal/ir"
 	"github.com/espalier-run/espalier/internal/journal"
 	"github.com/espalier-run/espalier/internal/protected"
 	"github.com/espalier-run/espalier/internal/redact"
@@ -208,7 +209,7 @@ func (j *Job) audit(history []journal.TaskNoted, r Result, failed error) []byte 
 		Reads    []read            `json:"reads"`
 		Result   json.RawMessage   `json:"result,omitempty"`
 		Error    string            `json:"error,omitempty"`
-		Class    journal.Class     `json:"class,omitempty"`
+		Class    ir.Class          `json:"class,omitempty"`
 		Reason   string            `json:"reason,omitempty"`
 		Workers  []branch          `json:"workers,omitempty"`
 		Merges   []json.RawMessage `json:"merge_decisions,omitempty"`

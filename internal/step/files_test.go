@@ -158,7 +158,7 @@ func TestAuditOutputIsWritten(t *testing.T) {
 			t.Errorf("%s is not in %s", want, got)
 		}
 	}
-	got = read(step.Result{}, step.Errorf(step.ClassTool, "broken"))
+	got = read(step.Result{}, step.Errorf(ir.ClassTool, "broken"))
 	for _, want := range []string{`"error":"broken"`, `"class":"TOOL_ERROR"`, `"reason":"SAD"`} {
 		if !strings.Contains(got, want) {
 			t.Errorf("%s is not in %s", want, got)

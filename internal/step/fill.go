@@ -57,7 +57,7 @@ func (j *Job) Fill(template string, values expr.Values) (string, error) {
 	}
 	text, err := e.Fill(values, expr.TemplateOptions{ReadFile: j.readFile})
 	if err != nil {
-		return "", Errorf(ClassInput, "step %q: %v", j.Step.ID, err)
+		return "", Errorf(ir.ClassInput, "step %q: %v", j.Step.ID, err)
 	}
 	return text, nil
 }
@@ -71,7 +71,7 @@ func (j *Job) FillParts(template string, values expr.Values) ([]expr.TextPart, e
 	}
 	parts, err := e.FillParts(values, expr.TemplateOptions{ReadFile: j.readFile})
 	if err != nil {
-		return nil, Errorf(ClassInput, "step %q: %v", j.Step.ID, err)
+		return nil, Errorf(ir.ClassInput, "step %q: %v", j.Step.ID, err)
 	}
 	return parts, nil
 }
@@ -80,7 +80,7 @@ func (j *Job) FillParts(template string, values expr.Values) ([]expr.TextPart, e
 func (j *Job) template(text string) (*expr.Expr, error) {
 	e, list := expr.ParseValue(expr.AWFTemplate, text, source.Span{})
 	if list.Errors() {
-		return nil, Errorf(ClassInput, "step %q: %s", j.Step.ID, list[0].Message)
+		return nil, Errorf(ir.ClassInput, "step %q: %s", j.Step.ID, list[0].Message)
 	}
 	return e, nil
 }
@@ -93,7 +93,7 @@ func (j *Job) FillPath(
 	path, untrusted, err := j.fillPath(template, values, untrustedRoots)
 	for _, v := range untrusted {
 		if !parts || !shell.IsFileName(v) {
-			return "", Errorf(ClassInput,
+			return "", Errorf(ir.ClassInput,
 				"step %q: a value chooses what is executed: %s. Use {{raw …}} if you trust it", j.Step.ID, template)
 		}
 	}
@@ -121,7 +121,7 @@ func (j *Job) fillPath(
 		return "", nil, err
 	}
 	if path, untrusted, err = e.FillPath(values, j.shellOptions(untrustedRoots)); err != nil {
-		return "", nil, Errorf(ClassInput, "step %q: %v", j.Step.ID, err)
+		return "", nil, Errorf(ir.ClassInput, "step %q: %v", j.Step.ID, err)
 	}
 	return path, untrusted, nil
 }
@@ -158,10 +158,10 @@ func (j *Job) FillShell(
 	}
 	text, err := e.FillShell(values, o)
 	if err != nil {
-		return expr.ShellText{}, Errorf(ClassInput, "step %q: %v", j.Step.ID, err)
+		return expr.ShellText{}, Errorf(ir.ClassInput, "step %q: %v", j.Step.ID, err)
 	}
 	if len(text.Values) > 0 && !shell.IsShell(o.Shell) {
-		return expr.ShellText{}, Errorf(ClassInput, "step %q inserts values into a command for %s: this is supported "+
+		return expr.ShellText{}, Errorf(ir.ClassInput, "step %q inserts values into a command for %s: this is supported "+
 			"for sh, bash, dash, zsh and ksh only. Use \"shell: /bin/sh\", or {{raw …}} for values that are code",
 			j.Step.ID, o.Shell)
 	}

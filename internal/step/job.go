@@ -143,7 +143,7 @@ func (j *Job) Agent(id string) (*ir.Agent, error) {
 	if a := j.Workflow.Agent(id); a != nil {
 		return a, nil
 	}
-	return nil, Errorf(ClassMissing, "step %q needs the agent %q, which does not exist", j.Step.ID, id)
+	return nil, Errorf(ir.ClassMissing, "step %q needs the agent %q, which does not exist", j.Step.ID, id)
 }
 
 // TraceParent returns the W3C traceparent for what the task calls.
@@ -157,7 +157,7 @@ func (j *Job) MakeDir() error {
 	runs, id := filepath.Split(j.Dir)
 	storage, folder := filepath.Split(filepath.Clean(runs))
 	if err := protected.MkdirIn(storage, filepath.Join(folder, id)); err != nil {
-		return Errorf(ClassMissing, "cannot create the run's folder: %v", err)
+		return Errorf(ir.ClassMissing, "cannot create the run's folder: %v", err)
 	}
 	return nil
 }
@@ -167,7 +167,7 @@ func (j *Job) Consented() error {
 	if j.MayRunCommands {
 		return nil
 	}
-	return Errorf(ClassDenied, "step %q of %q runs a command, which needs your consent: run \"espalier trust\", "+
+	return Errorf(ir.ClassDenied, "step %q of %q runs a command, which needs your consent: run \"espalier trust\", "+
 		"or start the run with --allow-shell", j.Step.ID, j.Workflow.Name)
 }
 
@@ -185,7 +185,7 @@ func (j *Job) ApplySandbox(c *process.Command, writes ...string) error {
 	}
 	box, err := j.Sandbox()
 	if err != nil {
-		return Errorf(ClassMissing, "step %q must run its command in a sandbox: %v", j.Step.ID, err)
+		return Errorf(ir.ClassMissing, "step %q must run its command in a sandbox: %v", j.Step.ID, err)
 	}
 	if err := j.MakeDir(); err != nil {
 		return err
@@ -193,7 +193,7 @@ func (j *Job) ApplySandbox(c *process.Command, writes ...string) error {
 	box = box.For(j.Dir)
 	box.Write = append(box.Write, writes...)
 	if !box.Sees(c.Dir) {
-		return Errorf(ClassDenied, "step %q runs in %s, which is outside of the project and of the sandbox; "+
+		return Errorf(ir.ClassDenied, "step %q runs in %s, which is outside of the project and of the sandbox; "+
 			"\"allow: {paths: [%s]}\" in the configuration allows it", j.Step.ID, c.Dir, c.Dir)
 	}
 	c.Sandbox = box
@@ -280,7 +280,7 @@ type Result struct {
 
 // Error is a failure of a task, with the class that retries look at.
 type Error struct {
-	Class   journal.Class
+	Class   ir.Class
 	Message string
 	Exit    int // of a command
 	// Value is a result despite the failure, for steps that keep it.
@@ -309,26 +309,9 @@ type ApprovalRequired struct {
 func (q *ApprovalRequired) Error() string { return "approval required for " + q.Call }
 
 // Errorf returns an Error with a formatted message.
-func Errorf(class journal.Class, format string, args ...any) *Error {
+func Errorf(class ir.Class, format string, args ...any) *Error {
 	return &Error{Class: class, Message: fmt.Sprintf(format, args...)}
 }
-
-// Class is the class of an error: what workflows retry on.
-type Class = journal.Class
-
-// The classes of failures that step kinds return.
-const (
-	ClassTimeout = journal.ClassTimeout
-	ClassTool    = journal.ClassTool
-	ClassInvalid = journal.ClassInvalid
-	ClassInput   = journal.ClassInput
-	ClassBudget  = journal.ClassBudget
-	ClassCommand = journal.ClassCommand
-	ClassAPI     = journal.ClassAPI
-	ClassDenied  = journal.ClassDenied
-	ClassMerge   = journal.ClassMerge
-	ClassMissing = journal.ClassMissing
-)
 
 // NoteCount returns how many notes of a kind earlier executions of this attempt wrote.
 func (j *Job) NoteCount(kind string) int {

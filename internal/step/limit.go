@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"time"
+
+	"github.com/espalier-run/espalier/internal/ir"
 )
 
 // Limit runs work for at most the given time. On timeout, the failure has class TIMEOUT and the given message.
@@ -17,7 +19,7 @@ func Limit(
 	defer stop()
 	result, err := work(ctx)
 	if err != nil && errors.Is(context.Cause(ctx), timeUp) {
-		err = Errorf(ClassTimeout, "%s", message)
+		err = Errorf(ir.ClassTimeout, "%s", message)
 	}
 	return result, err
 }
@@ -36,7 +38,7 @@ func (j *Job) LimitByTemplate(
 	}
 	limit, err := j.Step.ParseTimeout(text)
 	if err != nil {
-		return Result{}, Errorf(ClassInput, "%v", err)
+		return Result{}, Errorf(ir.ClassInput, "%v", err)
 	}
 	return Limit(ctx, limit.Duration(), fmt.Sprintf("step timed out after %s", limit.Duration()), work)
 }

@@ -19,7 +19,7 @@ func TestTemplateTimeoutsEndTheWork(t *testing.T) {
 	}
 	own := errors.New("its own")
 	fails := func(context.Context) (step.Result, error) { return step.Result{}, own }
-	class := func(err error) step.Class {
+	class := func(err error) ir.Class {
 		var failed *step.Error
 		switch {
 		case err == nil:
@@ -29,20 +29,20 @@ func TestTemplateTimeoutsEndTheWork(t *testing.T) {
 		case errors.As(err, &failed):
 			return failed.Class
 		}
-		return step.Class(err.Error())
+		return ir.Class(err.Error())
 	}
 	for _, c := range []struct {
 		template string
 		work     func(context.Context) (step.Result, error)
-		want     step.Class
+		want     ir.Class
 	}{
-		{"{{.inputs.short}}", waits, step.ClassTimeout},
-		{" {{.inputs.seconds}} ", waits, step.ClassTimeout},
+		{"{{.inputs.short}}", waits, ir.ClassTimeout},
+		{" {{.inputs.seconds}} ", waits, ir.ClassTimeout},
 		{"{{.inputs.long}}", fails, "own"},
 		{"", fails, "own"},
-		{"{{.inputs.odd}}", fails, step.ClassInput},
-		{"-5s", fails, step.ClassInput},
-		{"{{.inputs.nothing}}", fails, step.ClassInput},
+		{"{{.inputs.odd}}", fails, ir.ClassInput},
+		{"-5s", fails, ir.ClassInput},
+		{"{{.inputs.nothing}}", fails, ir.ClassInput},
 	} {
 		if _, err := job.LimitByTemplate(t.Context(), c.template, c.work); class(err) != c.want {
 			t.Errorf("%q: %v, want %s", c.template, err, c.want)

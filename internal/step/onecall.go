@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 
 	"github.com/espalier-run/espalier/internal/contract"
+	"github.com/espalier-run/espalier/internal/ir"
 	"github.com/espalier-run/espalier/internal/journal"
 )
 
@@ -58,7 +59,7 @@ func (j *Job) OneCall(
 	}
 	out, err := result(done.Use)
 	// A call with invalid input, or of an unknown tool, is not recorded as a call.
-	if done.Called || made != nil || done.Use.Class != ClassInput && done.Use.Class != ClassMissing {
+	if done.Called || made != nil || done.Use.Class != ir.ClassInput && done.Use.Class != ir.ClassMissing {
 		out.Notes = done.Notes
 	}
 	return out, err

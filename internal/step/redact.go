@@ -32,7 +32,7 @@ func (h RedactingRunner) Run(ctx context.Context, job *Job) (Result, error) {
 	}
 	inner, err := h.revealed(ctx, job)
 	if err != nil {
-		return Result{}, Errorf(ClassMissing, "%s", h.Secrets.HideText(err.Error()))
+		return Result{}, Errorf(ir.ClassMissing, "%s", h.Secrets.HideText(err.Error()))
 	}
 	log := &redactingLog{Log: job.Log, secrets: h.Secrets, stream: secret.Stream{Registry: h.Secrets}}
 	inner.Log, inner.Secrets = log, h.Secrets

@@ -180,9 +180,9 @@ func TestRedactingRunnerMasksErrors(t *testing.T) {
 	}
 	var failed *step.Error
 	err := run(hushed(), &step.Job{}, func() error {
-		return &step.Error{Class: step.ClassTool, Message: "no " + hush, Exit: 3, Value: json.RawMessage(`"` + hush + `"`)}
+		return &step.Error{Class: ir.ClassTool, Message: "no " + hush, Exit: 3, Value: json.RawMessage(`"` + hush + `"`)}
 	})
-	if !errors.As(err, &failed) || failed.Message != "no [secret key]" || string(failed.Value) != `"[secret key]"` || failed.Class != step.ClassTool || failed.Exit != 3 {
+	if !errors.As(err, &failed) || failed.Message != "no [secret key]" || string(failed.Value) != `"[secret key]"` || failed.Class != ir.ClassTool || failed.Exit != 3 {
 		t.Errorf("got %+v", err)
 	}
 	err = run(hushed(), &step.Job{}, func() error { return errors.Join(io.ErrUnexpectedEOF, errors.New(hush)) })
@@ -193,7 +193,7 @@ func TestRedactingRunnerMasksErrors(t *testing.T) {
 		t.Error("it was done without the value")
 		return nil
 	})
-	if !errors.As(err, &failed) || failed.Class != step.ClassMissing || !strings.Contains(failed.Message, `the secret "gone" is not declared`) {
+	if !errors.As(err, &failed) || failed.Class != ir.ClassMissing || !strings.Contains(failed.Message, `the secret "gone" is not declared`) {
 		t.Errorf("got %v", err)
 	}
 	defer func() {

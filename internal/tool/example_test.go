@@ -20,7 +20,7 @@ func (shout) Spec() tool.Spec {
 func (shout) Call(_ context.Context, call tool.Call) (tool.Result, error) {
 	var input struct{ Text string }
 	if err := json.Unmarshal(call.Input, &input); err != nil {
-		return tool.Result{}, &tool.Error{Class: tool.ClassInput, Message: err.Error()}
+		return tool.Result{}, &tool.Error{Class: ir.ClassInput, Message: err.Error()}
 	}
 	output, err := json.Marshal(strings.ToUpper(input.Text))
 	return tool.Result{Output: output}, err

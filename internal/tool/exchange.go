@@ -15,6 +15,7 @@ import (
 
 	"golang.org/x/text/encoding/charmap"
 
+	"github.com/espalier-run/espalier/internal/ir"
 	"github.com/espalier-run/espalier/internal/netguard"
 )
 
@@ -68,9 +69,9 @@ func Exchange(client *http.Client, req *http.Request, most int64) (*Answer, erro
 	raw, err := netguard.ReadAll(resp.Body, most)
 	switch {
 	case errors.Is(err, netguard.ErrTooLong):
-		return nil, &Error{Class: ClassTool, Message: fmt.Sprintf("the response is longer than %d bytes", most)}
+		return nil, &Error{Class: ir.ClassTool, Message: fmt.Sprintf("the response is longer than %d bytes", most)}
 	case errors.Is(err, io.ErrUnexpectedEOF):
-		return nil, &Error{Class: ClassTool, Message: fmt.Sprintf("the response of %s was cut off",
+		return nil, &Error{Class: ir.ClassTool, Message: fmt.Sprintf("the response of %s was cut off",
 			resp.Request.URL.Host)}
 	case err != nil:
 		return nil, unreachable(err)
@@ -144,10 +145,10 @@ func unreachable(err error) error {
 	case errors.As(err, &ours):
 		return ours
 	case errors.As(err, &forbidden):
-		return &Error{Class: ClassDenied, Message: forbidden.Error() +
+		return &Error{Class: ir.ClassDenied, Message: forbidden.Error() +
 			", which is neither public nor allowed in the configuration"}
 	case errors.As(err, &slow) && slow.Timeout():
-		return &Error{Class: ClassTimeout, Message: "the server did not respond in time"}
+		return &Error{Class: ir.ClassTimeout, Message: "the server did not respond in time"}
 	}
-	return &Error{Class: ClassTool, Message: netguard.ErrorText(err)}
+	return &Error{Class: ir.ClassTool, Message: netguard.ErrorText(err)}
 }

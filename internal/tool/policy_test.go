@@ -170,17 +170,17 @@ func TestAdmitRejectsDeniedAndInvalidCalls(t *testing.T) {
 	has := box{"a": {Schema: json.RawMessage(`{"required":["q"]}`)}, "never": {}, "broken": {Schema: json.RawMessage(`{"type":7}`)}, "s.t": {}}
 	for _, c := range []struct {
 		name, input string
-		class       tool.Class
+		class       ir.Class
 	}{
 		{"a", `{"q":1}`, ""},
-		{"a", `{}`, tool.ClassInput},
-		{"a", ``, tool.ClassInput},
-		{"a", `{`, tool.ClassInput},
-		{"a", `{"q":1,"q":2}`, tool.ClassInput}, // the tool may read either of them
-		{"never", `{"q":1,"q":2}`, tool.ClassDenied},
-		{"never", `{}`, tool.ClassDenied},
-		{"none", `{}`, tool.ClassMissing},
-		{"broken", `{}`, tool.ClassInput},
+		{"a", `{}`, ir.ClassInput},
+		{"a", ``, ir.ClassInput},
+		{"a", `{`, ir.ClassInput},
+		{"a", `{"q":1,"q":2}`, ir.ClassInput}, // the tool may read either of them
+		{"never", `{"q":1,"q":2}`, ir.ClassDenied},
+		{"never", `{}`, ir.ClassDenied},
+		{"none", `{}`, ir.ClassMissing},
+		{"broken", `{}`, ir.ClassInput},
 		{"mcp__s__t", `{}`, ""},
 	} {
 		found, denial := tool.Admit(has, tool.Caller{Program: p}, c.name, json.RawMessage(c.input))
@@ -190,7 +190,7 @@ func TestAdmitRejectsDeniedAndInvalidCalls(t *testing.T) {
 		}
 	}
 	if _, denial := tool.Admit(nil, tool.Caller{Program: p}, "a", nil); denial == nil ||
-		denial.Class != tool.ClassMissing {
+		denial.Class != ir.ClassMissing {
 		t.Errorf("without tools: %+v", denial)
 	}
 }

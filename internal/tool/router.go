@@ -8,7 +8,6 @@ import (
 
 	"github.com/espalier-run/espalier/internal/canonical"
 	"github.com/espalier-run/espalier/internal/ir"
-	"github.com/espalier-run/espalier/internal/journal"
 	"github.com/espalier-run/espalier/internal/schema"
 	"github.com/espalier-run/espalier/internal/xslices"
 )
@@ -23,7 +22,7 @@ type Set interface {
 
 // Denial is the reason why a call is not made.
 type Denial struct {
-	Class journal.Class
+	Class ir.Class
 	Why   string
 }
 
@@ -34,17 +33,17 @@ func Admit(tools Set, who Caller, name string, input json.RawMessage) (Tool, *De
 		input = json.RawMessage("{}")
 	}
 	if refusal := who.Refusal(name, input); refusal != "" {
-		return nil, &Denial{ClassDenied, refusal}
+		return nil, &Denial{ir.ClassDenied, refusal}
 	}
 	var found Tool
 	if tools != nil {
 		found = tools.Tool(ir.ToolName(name))
 	}
 	if found == nil {
-		return nil, &Denial{ClassMissing, fmt.Sprintf("tool %q does not exist", name)}
+		return nil, &Denial{ir.ClassMissing, fmt.Sprintf("tool %q does not exist", name)}
 	}
 	if problems := BadInput(found.Spec(), input); len(problems) > 0 {
-		return nil, &Denial{ClassInput, fmt.Sprintf("the input of the tool %q is invalid: %s",
+		return nil, &Denial{ir.ClassInput, fmt.Sprintf("the input of the tool %q is invalid: %s",
 			name, strings.Join(problems, "; "))}
 	}
 	return found, nil

@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"github.com/espalier-run/espalier/internal/contract"
-	"github.com/espalier-run/espalier/internal/journal"
+	"github.com/espalier-run/espalier/internal/ir"
 	"github.com/espalier-run/espalier/internal/protected"
 )
 
@@ -155,25 +155,13 @@ type Result struct {
 
 // Error reports a call that could not be made, with the class that retries match.
 type Error struct {
-	Class   journal.Class
+	Class   ir.Class
 	Message string
 }
 
 // Errorf returns an error of a class.
-func Errorf(class journal.Class, format string, args ...any) *Error {
+func Errorf(class ir.Class, format string, args ...any) *Error {
 	return &Error{Class: class, Message: fmt.Sprintf(format, args...)}
 }
 
 func (e *Error) Error() string { return string(e.Class) + ": " + e.Message }
-
-// Class is the class of an error, by which workflows select what to retry.
-type Class = journal.Class
-
-// The classes of errors that tools return.
-const (
-	ClassTool    = journal.ClassTool
-	ClassTimeout = journal.ClassTimeout
-	ClassInput   = journal.ClassInput
-	ClassDenied  = journal.ClassDenied
-	ClassMissing = journal.ClassMissing
-)

@@ -59,7 +59,7 @@ func (a adversary) Run(_ context.Context, job *step.Job) (step.Result, error) {
 		Usage: journal.Usage{ModelCalls: adversaryModelCalls, ToolCalls: adversaryToolCalls},
 	}
 	if int(n/3%10) < a.failOf {
-		return out, step.Errorf(step.ClassTool, "it fails")
+		return out, step.Errorf(ir.ClassTool, "it fails")
 	}
 	return out, nil
 }
@@ -217,7 +217,7 @@ func runProgram(t *testing.T, p *ir.Program, kind step.Runner) (out spent) {
 				out.stopped[exhausted(state, x.Frame)] = true
 			case journal.StepLeft:
 				// A step that contains others fails because of them; they have failed before it.
-				if x.Class == journal.ClassBudget && state.Frames[x.Frame].Phase != plan.Grouped {
+				if x.Class == ir.ClassBudget && state.Frames[x.Frame].Phase != plan.Grouped {
 					out.stopped[exhausted(state, x.Frame)] = true
 				}
 			}
@@ -336,7 +336,7 @@ func (o outcomes) Run(_ context.Context, job *step.Job) (step.Result, error) {
 		Usage: journal.Usage{ModelCalls: adversaryModelCalls, ToolCalls: adversaryToolCalls},
 	}
 	if slices.Contains(o.failing, job.Step.ID) {
-		return out, step.Errorf(step.ClassTool, "it fails")
+		return out, step.Errorf(ir.ClassTool, "it fails")
 	}
 	return out, nil
 }

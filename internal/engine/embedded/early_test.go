@@ -162,7 +162,7 @@ func TestSlowWriteAheadTaskDelaysNothing(t *testing.T) {
 					}
 					<-goOn
 					if fails {
-						return step.Errorf(step.ClassInput, "no")
+						return step.Errorf(ir.ClassInput, "no")
 					}
 					return nil
 				}}

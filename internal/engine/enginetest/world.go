@@ -64,7 +64,7 @@ func (k *Kind) Run(ctx context.Context, job *step.Job) (step.Result, error) {
 	defer k.mu.Unlock()
 	k.Done[job.Key]++
 	if k.Fail[job.Step.ID] > job.Attempt {
-		return step.Result{}, step.Errorf(step.ClassTool, "attempt %d", job.Attempt)
+		return step.Result{}, step.Errorf(ir.ClassTool, "attempt %d", job.Attempt)
 	}
 	return step.Result{Value: json.RawMessage(fmt.Sprintf("%q", job.Key))}, nil
 }

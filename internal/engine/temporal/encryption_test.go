@@ -45,7 +45,7 @@ func (k secretive) Run(ctx context.Context, job *step.Job) (step.Result, error) 
 	}
 	switch {
 	case job.Step.ID == "a" && job.Attempt == 0:
-		return step.Result{}, step.Errorf(step.ClassTool, "%s", markers[3])
+		return step.Result{}, step.Errorf(ir.ClassTool, "%s", markers[3])
 	case job.Step.ID == "b":
 		return step.Result{Value: json.RawMessage(`"` + markers[5] + strings.Repeat("x", 200<<10) + `"`)}, nil
 	}

@@ -207,7 +207,7 @@ type bigKind struct {
 func (k *bigKind) Run(ctx context.Context, job *step.Job) (step.Result, error) {
 	for _, r := range job.Reads {
 		if len(r.Value) < len(k.text) {
-			return step.Result{}, step.Errorf(step.ClassInput, "%d bytes of %s", len(r.Value), r.Path)
+			return step.Result{}, step.Errorf(ir.ClassInput, "%d bytes of %s", len(r.Value), r.Path)
 		}
 	}
 	if err := job.Log.Note(ctx, step.Note{Kind: "reply", Data: k.text}); err != nil {

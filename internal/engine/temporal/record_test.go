@@ -156,7 +156,7 @@ func (r recorded) record(t *testing.T) stored {
 
 // blobs is a journal that keeps every blob that was appended.
 type blobs struct {
-	journal.Store
+	temporal.Store
 	mu  sync.Mutex
 	all map[string][]byte
 }

@@ -508,7 +508,7 @@ func TestWorkersWaitForTheServer(t *testing.T) {
 
 // stalled is a store whose next append, once it stalls, waits until it is released.
 type stalled struct {
-	journal.Store
+	temporal.Store
 	stalls  atomic.Bool
 	waits   chan struct{} // closed when an append waits
 	release chan struct{}

@@ -4,6 +4,7 @@ import (
 	"slices"
 
 	"github.com/espalier-run/espalier/internal/format"
+	"github.com/espalier-run/espalier/internal/ir"
 	"github.com/espalier-run/espalier/internal/text"
 	"github.com/espalier-run/espalier/internal/xslices"
 )
@@ -31,10 +32,13 @@ var (
 	mergeMethods   = []string{"combine_by_type", "union", "vote", "send_to_critic"}
 	conflictRules  = []string{"first_wins", "last_wins", "send_to_critic", "fail"}
 	timeoutActions = []string{"stop", "notify_then_stop", "skip", "fallback"}
-	errorClasses   = []string{"TIMEOUT", "API_ERROR", "RATE_LIMIT", "TOOL_ERROR", "INVALID_OUTPUT"}
+	errorClasses   = xslices.Map(retryClasses, func(c ir.Class) string { return string(c) })
 	detectors      = []string{"email", "phone", "SSN", "credit_card"}
 	recordIDs      = []string{"run_id", "trace_id", "step_id"}
 )
+
+// retryClasses are the classes of errors after which a step can be retried.
+var retryClasses = []ir.Class{ir.ClassTimeout, ir.ClassAPI, ir.ClassRateLimit, ir.ClassTool, ir.ClassInvalid}
 
 // stepType is one value of a step's `type`.
 type stepType struct {

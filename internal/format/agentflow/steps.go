@@ -436,7 +436,7 @@ func (l *lowering) retry(s *step) *ir.Retry {
 	classes := v.words("retry_on")
 	for i, class := range classes {
 		switch {
-		case class.Value == "BUDGET":
+		case class.Value == string(ir.ClassBudget):
 			found := l.out.Warnf(CodeErrorClass, class.Span, "Remove BUDGET.",
 				"A step that exhausted its budget is never retried.")
 			if at := l.entry(classes, i); !at.IsZero() {
@@ -447,7 +447,7 @@ func (l *lowering) retry(s *step) *ir.Retry {
 			l.out.Warnf(CodeErrorClass, class.Span, "", "%q is not an error class.", class.Value).
 				Suggest(class.Value, errorClasses)
 		}
-		r.On = append(r.On, class.Value)
+		r.On = append(r.On, ir.Class(class.Value))
 	}
 	return r
 }

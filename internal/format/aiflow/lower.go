@@ -333,11 +333,11 @@ func complementary(conditions []*expr.Expr) bool {
 }
 
 // retryClasses maps the format's error classes to Espalier's.
-var retryClasses = map[string][]string{
-	"transient":  {"TIMEOUT", "RATE_LIMIT", "API_ERROR", "INVALID_OUTPUT"},
-	"timeout":    {"TIMEOUT"},
-	"rate_limit": {"RATE_LIMIT"},
-	"network":    {"API_ERROR"},
+var retryClasses = map[string][]ir.Class{
+	"transient":  {ir.ClassTimeout, ir.ClassRateLimit, ir.ClassAPI, ir.ClassInvalid},
+	"timeout":    {ir.ClassTimeout},
+	"rate_limit": {ir.ClassRateLimit},
+	"network":    {ir.ClassAPI},
 	// Permanent and unknown failures are never retried, even if a file requests it.
 	"hard": nil, "unknown": nil,
 }

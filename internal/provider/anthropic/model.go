@@ -14,6 +14,7 @@ import (
 	"github.com/anthropics/anthropic-sdk-go/option"
 	"github.com/anthropics/anthropic-sdk-go/packages/param"
 
+	"github.com/espalier-run/espalier/internal/ir"
 	"github.com/espalier-run/espalier/internal/provider"
 	"github.com/espalier-run/espalier/internal/provider/httptransport"
 )
@@ -102,7 +103,7 @@ func (m *Model) Generate(ctx context.Context, req provider.Request) iter.Seq2[pr
 		for stream.Next() {
 			event := stream.Current()
 			if err := whole.Accumulate(event); err != nil {
-				return nil, &provider.Error{Class: provider.APIError, Message: err.Error(), Billable: true}
+				return nil, &provider.Error{Class: ir.ClassAPI, Message: err.Error(), Billable: true}
 			}
 			chunk := provider.Chunk{}
 			switch {

@@ -78,7 +78,7 @@ func (a *Agent) Generate(ctx context.Context, req provider.Request) iter.Seq2[pr
 	return provider.Stream(ctx, &req, func(emit func(provider.Chunk) bool) (*provider.Reply, error) {
 		limited, stop := ctx, context.CancelFunc(func() {})
 		slow := &provider.Error{
-			Class:    provider.Timeout,
+			Class:    ir.ClassTimeout,
 			Message:  fmt.Sprintf("%s did not end within %s", a.Name, ir.Millis(a.Timeout.Milliseconds()).Words()),
 			Billable: true,
 		}
@@ -115,24 +115,24 @@ func (a *Agent) work(ctx context.Context, req *provider.Request, t *Turn, yield 
 	}
 	for _, word := range []string{req.Model, req.Task.Session} {
 		if strings.HasPrefix(word, "-") { // some programs would parse it as an option
-			return provider.Errorf(provider.BadRequest, "%s cannot be called with %q, which looks like an option",
+			return provider.Errorf(ir.ClassBadRequest, "%s cannot be called with %q, which looks like an option",
 				a.Name, word)
 		}
 	}
 	call, err := a.Dialect.Call(req, a.Args)
 	if err != nil {
-		return provider.Errorf(provider.BadRequest, "%s: %v", a.Name, err)
+		return provider.Errorf(ir.ClassBadRequest, "%s: %v", a.Name, err)
 	}
 	done, err := call.writeFiles()
 	defer done()
 	if err != nil {
-		return &provider.Error{Class: provider.NotReady, Message: err.Error()}
+		return &provider.Error{Class: ir.ClassMissing, Message: err.Error()}
 	}
 	env := call.Env
 	if a.Env != nil {
 		usual, err := a.Env(ctx)
 		if err != nil {
-			return &provider.Error{Class: provider.NotReady, Message: err.Error()}
+			return &provider.Error{Class: ir.ClassMissing, Message: err.Error()}
 		}
 		env = append(usual, env...)
 	}
@@ -144,7 +144,7 @@ func (a *Agent) work(ctx context.Context, req *provider.Request, t *Turn, yield 
 		if ctx.Err() != nil {
 			return ctx.Err()
 		}
-		return provider.Errorf(provider.NotReady, "%s cannot be started: %v", a.Program, err)
+		return provider.Errorf(ir.ClassMissing, "%s cannot be started: %v", a.Program, err)
 	}
 	go func() {
 		_, _ = io.WriteString(p.Stdin, call.Stdin) // the program need not read its input
@@ -159,7 +159,7 @@ func (a *Agent) work(ctx context.Context, req *provider.Request, t *Turn, yield 
 	p.Stdout.Close()
 	switch {
 	case errors.Is(died, process.ErrAlive):
-		return &provider.Error{Class: provider.APIError, Message: fmt.Sprintf("%s: %v", a.Name, died), Billable: true}
+		return &provider.Error{Class: ir.ClassAPI, Message: fmt.Sprintf("%s: %v", a.Name, died), Billable: true}
 	case readErr != nil:
 		return readErr
 	case ctx.Err() != nil:
@@ -186,13 +186,13 @@ func (a *Agent) readOutput(p *process.Process, t *Turn, yield func(provider.Chun
 		all, err := io.ReadAll(io.LimitReader(p.Stdout, mostText+1))
 		if len(all) > mostText {
 			return &provider.Error{
-				Class:   provider.APIError,
+				Class:   ir.ClassAPI,
 				Message: fmt.Sprintf("%s wrote more than %d MiB", a.Name, mostText>>20), Billable: true,
 			}
 		}
 		a.Dialect.ParseLine(clean(all), t)
 		if err != nil {
-			return &provider.Error{Class: provider.APIError, Message: err.Error(), Billable: true}
+			return &provider.Error{Class: ir.ClassAPI, Message: err.Error(), Billable: true}
 		}
 		return t.flush(yield)
 	}
@@ -247,9 +247,9 @@ func (t *Turn) end(a *Agent, o process.Outcome) error {
 		how += fmt.Sprintf(" (skipped %d lines of output that were too long)", t.skipped)
 	}
 	t.begun = t.begun || a.Dialect.Whole() // unknown, so assume that it started
-	class := provider.APIError
+	class := ir.ClassAPI
 	if !t.begun && o.Exit != 0 {
-		class = provider.BadRequest // it failed on startup; a retry does not help
+		class = ir.ClassBadRequest // it failed on startup; a retry does not help
 	}
 	return &provider.Error{
 		Class: class, Message: fmt.Sprintf("%s: %s", a.Name, how), Billable: t.begun,

@@ -15,6 +15,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/espalier-run/espalier/internal/ir"
 	"github.com/espalier-run/espalier/internal/provider"
 	"github.com/espalier-run/espalier/internal/provider/providertest"
 )
@@ -161,7 +162,7 @@ func TestAgentProgramsMeetTheModelContract(t *testing.T) {
 		Model: fakeAgent(t, "answers"), NoTools: true,
 		Failures: []providertest.Failure{{
 			Request: overloaded,
-			Want:    provider.Error{Class: provider.APIError, Status: 529, Billable: true},
+			Want:    provider.Error{Class: ir.ClassAPI, Status: 529, Billable: true},
 		}},
 	})
 }
@@ -371,7 +372,7 @@ func TestModelCannotBeAnOption(t *testing.T) {
 		a.Dialect = d
 		req := providertest.AskText()
 		req.Model = "--yolo"
-		if _, failed := generate(t, a, req); failed == nil || failed.Class != provider.BadRequest || failed.Billable {
+		if _, failed := generate(t, a, req); failed == nil || failed.Class != ir.ClassBadRequest || failed.Billable {
 			t.Errorf("%T: %+v", d, failed)
 		}
 	}
@@ -383,7 +384,7 @@ func TestFailuresAreClassified(t *testing.T) {
 		"killed": "signal",
 	} {
 		_, failed := generate(t, fakeAgent(t, mode), providertest.AskText())
-		if failed == nil || failed.Class != provider.APIError || !failed.Billable ||
+		if failed == nil || failed.Class != ir.ClassAPI || !failed.Billable ||
 			!strings.Contains(failed.Message, want) {
 			t.Errorf("%s: %+v", mode, failed)
 		}
@@ -463,7 +464,7 @@ func TestPlainPassesPrompt(t *testing.T) {
 	}
 	nowhere := fakeAgent(t, "plain")
 	nowhere.Dialect = Plain{Args: []string{"run"}}
-	if _, failed := generate(t, nowhere, req); failed == nil || failed.Class != provider.BadRequest ||
+	if _, failed := generate(t, nowhere, req); failed == nil || failed.Class != ir.ClassBadRequest ||
 		!strings.Contains(failed.Message, "no placeholder for the model") {
 		t.Errorf("a model without a placeholder: %+v", failed)
 	}
@@ -477,7 +478,7 @@ func TestPlainPassesPrompt(t *testing.T) {
 	req.Messages[0].Blocks[0].Text = strings.Repeat("x", 200<<10)
 	a = fakeAgent(t, "plain")
 	a.Dialect = Plain{Args: []string{PromptPlace}}
-	if _, failed := generate(t, a, req); failed == nil || failed.Class != provider.BadRequest {
+	if _, failed := generate(t, a, req); failed == nil || failed.Class != ir.ClassBadRequest {
 		t.Errorf("a prompt that is too long: %+v", failed)
 	}
 }

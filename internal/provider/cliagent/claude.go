@@ -8,6 +8,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/espalier-run/espalier/internal/ir"
 	"github.com/espalier-run/espalier/internal/provider"
 )
 
@@ -276,9 +277,9 @@ func claudeResult(l *claudeLine, t *Turn) {
 	}
 	switch {
 	case l.Subtype == "error_max_turns":
-		t.fail(provider.BadRequest, 0, "reached its limit of %d turns before it finished", t.asked.Turns)
+		t.fail(ir.ClassBadRequest, 0, "reached its limit of %d turns before it finished", t.asked.Turns)
 	case l.Subtype == "error_max_budget_usd":
-		t.fail(provider.NoQuota, 0, "reached its budget before it finished")
+		t.fail(ir.ClassNoQuota, 0, "reached its budget before it finished")
 	case l.IsError:
 		why := strings.Join(l.Errors, "; ")
 		if l.Result != nil && *l.Result != "" {

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/espalier-run/espalier/internal/ir"
 	"github.com/espalier-run/espalier/internal/provider"
 )
 
@@ -149,7 +150,7 @@ func (Codex) ParseLine(line []byte, t *Turn) {
 	case "error":
 		t.problem = l.Message // the program may retry
 	case "turn.failed":
-		t.fail(provider.APIError, 0, "%s", l.Error.or(unexplained))
+		t.fail(ir.ClassAPI, 0, "%s", l.Error.or(unexplained))
 	}
 }
 

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"strings"
 
+	"github.com/espalier-run/espalier/internal/ir"
 	"github.com/espalier-run/espalier/internal/provider"
 )
 
@@ -123,7 +124,7 @@ func (Gemini) ParseLine(line []byte, t *Turn) {
 			t.turns = s.Calls + 1
 		}
 		if l.Status == "error" {
-			t.fail(provider.APIError, 0, "%s", l.Error.or(unexplained))
+			t.fail(ir.ClassAPI, 0, "%s", l.Error.or(unexplained))
 			return
 		}
 		t.ended = true

@@ -13,7 +13,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/espalier-run/espalier/internal/provider"
+	"github.com/espalier-run/espalier/internal/ir"
 	"github.com/espalier-run/espalier/internal/provider/providertest"
 )
 
@@ -64,7 +64,7 @@ func TestProgramThatIgnoresSIGTERMIsKilled(t *testing.T) {
 func TestTimeoutStopsProgram(t *testing.T) {
 	a := fakeAgent(t, "ignore signals")
 	a.Timeout = time.Nanosecond
-	if _, failed := generate(t, a, providertest.AskText()); failed == nil || failed.Class != provider.Timeout ||
+	if _, failed := generate(t, a, providertest.AskText()); failed == nil || failed.Class != ir.ClassTimeout ||
 		!failed.Billable {
 		t.Errorf("%+v", failed)
 	}

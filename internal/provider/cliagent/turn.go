@@ -8,6 +8,7 @@ import (
 	"strings"
 	"unicode/utf8"
 
+	"github.com/espalier-run/espalier/internal/ir"
 	"github.com/espalier-run/espalier/internal/price"
 	"github.com/espalier-run/espalier/internal/provider"
 )
@@ -193,25 +194,25 @@ func (t *Turn) partial(name string) *provider.Reply {
 }
 
 // fail records an error that the program reports.
-func (t *Turn) fail(class provider.Class, status int, format string, args ...any) {
+func (t *Turn) fail(class ir.Class, status int, format string, args ...any) {
 	t.failed = &provider.Error{Class: class, Status: status, Message: withoutNUL(fmt.Sprintf(format, args...))}
 }
 
 // classOf returns the error class for an HTTP status.
-func classOf(status int) provider.Class {
+func classOf(status int) ir.Class {
 	switch {
 	case status == 429:
-		return provider.RateLimit
+		return ir.ClassRateLimit
 	case status == 408:
-		return provider.Timeout
+		return ir.ClassTimeout
 	case status == 401 || status == 403:
-		return provider.NotReady
+		return ir.ClassMissing
 	case status == 402:
-		return provider.NoQuota
+		return ir.ClassNoQuota
 	case status >= 400 && status < 500:
-		return provider.BadRequest
+		return ir.ClassBadRequest
 	}
-	return provider.APIError
+	return ir.ClassAPI
 }
 
 // withoutNUL removes zero bytes, which files, arguments and most terminals do not accept.

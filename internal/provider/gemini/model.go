@@ -15,6 +15,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/espalier-run/espalier/internal/ir"
 	"github.com/espalier-run/espalier/internal/provider"
 	"github.com/espalier-run/espalier/internal/provider/httptransport"
 )
@@ -79,13 +80,13 @@ func (m *Model) send(ctx context.Context, req *provider.Request, names *httptran
 	}
 	raw, err := json.Marshal(sent)
 	if err != nil {
-		return nil, &provider.Error{Class: provider.BadRequest, Message: err.Error()}
+		return nil, &provider.Error{Class: ir.ClassBadRequest, Message: err.Error()}
 	}
 	name := url.PathEscape(strings.TrimPrefix(req.Model, "models/"))
 	address := fmt.Sprintf("%sv1beta/models/%s:streamGenerateContent?alt=sse", m.base, name)
 	post, err := http.NewRequestWithContext(ctx, http.MethodPost, address, bytes.NewReader(raw))
 	if err != nil {
-		return nil, &provider.Error{Class: provider.BadRequest, Message: err.Error()}
+		return nil, &provider.Error{Class: ir.ClassBadRequest, Message: err.Error()}
 	}
 	post.Header.Set("Content-Type", "application/json")
 	resp, err := m.http.Do(post)
@@ -99,7 +100,7 @@ func (m *Model) send(ctx context.Context, req *provider.Request, names *httptran
 func read(data []byte, piece *generated) error {
 	if err := json.Unmarshal(data, piece); err != nil {
 		return &provider.Error{
-			Class: provider.APIError, Message: "the reply is not JSON: " + err.Error(), Billable: true,
+			Class: ir.ClassAPI, Message: "the reply is not JSON: " + err.Error(), Billable: true,
 		}
 	}
 	if piece.Error != nil {

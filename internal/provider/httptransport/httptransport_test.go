@@ -16,6 +16,7 @@ import (
 
 	"pgregory.net/rapid"
 
+	"github.com/espalier-run/espalier/internal/ir"
 	"github.com/espalier-run/espalier/internal/provider"
 )
 
@@ -146,13 +147,13 @@ func TestParametersHaveTypeObject(t *testing.T) {
 func TestAttemptsThatReachTheServerAreBillable(t *testing.T) {
 	for name, c := range map[string]struct {
 		err      error
-		class    provider.Class
+		class    ir.Class
 		billable bool
 	}{
-		"no server":     {&net.OpError{Op: "dial", Err: errors.New("connection refused")}, provider.APIError, false},
-		"cut off":       {&net.OpError{Op: "read", Err: errors.New("connection reset")}, provider.APIError, true},
-		"too slow":      {&net.OpError{Op: "read", Err: os.ErrDeadlineExceeded}, provider.Timeout, true},
-		"a known error": {fmt.Errorf("post: %w", &provider.Error{Class: provider.NoQuota}), provider.NoQuota, false},
+		"no server":     {&net.OpError{Op: "dial", Err: errors.New("connection refused")}, ir.ClassAPI, false},
+		"cut off":       {&net.OpError{Op: "read", Err: errors.New("connection reset")}, ir.ClassAPI, true},
+		"too slow":      {&net.OpError{Op: "read", Err: os.ErrDeadlineExceeded}, ir.ClassTimeout, true},
+		"a known error": {fmt.Errorf("post: %w", &provider.Error{Class: ir.ClassNoQuota}), ir.ClassNoQuota, false},
 	} {
 		var got *provider.Error
 		if !errors.As(ErrorFromCall(t.Context(), c.err), &got) || got.Class != c.class || got.Billable != c.billable {
@@ -179,19 +180,19 @@ func TestGoogleErrorDetailsDecideTheClass(t *testing.T) {
 	for name, c := range map[string]struct {
 		status  int
 		details []string
-		class   provider.Class
+		class   ir.Class
 		wait    time.Duration
 	}{
-		"a minute's":            {429, []string{quota(minute), retry}, provider.RateLimit, 34500 * time.Millisecond},
-		"a day's":               {429, []string{retry, quota(day)}, provider.NoQuota, 34500 * time.Millisecond},
-		"both":                  {429, []string{quota(minute, day)}, provider.NoQuota, 0},
-		"a minute's, by unit":   {429, []string{info("RATE_LIMIT_EXCEEDED", "1/min/{project}")}, provider.RateLimit, 0},
-		"a day's, by unit":      {429, []string{info("RATE_LIMIT_EXCEEDED", "1/d/{project}")}, provider.NoQuota, 0},
-		"a name that has a day": {429, []string{quota("MondayRequestsPerMinute-PerDayTier")}, provider.RateLimit, 0},
-		"no details":            {429, nil, provider.RateLimit, 0},
-		"a wrong key":           {400, []string{info("API_KEY_INVALID", "")}, provider.NotReady, 0},
-		"a wrong request":       {400, []string{info("FIELD_INVALID", "")}, provider.BadRequest, 0},
-		"overloaded":            {503, []string{quota(day)}, provider.APIError, 0},
+		"a minute's":            {429, []string{quota(minute), retry}, ir.ClassRateLimit, 34500 * time.Millisecond},
+		"a day's":               {429, []string{retry, quota(day)}, ir.ClassNoQuota, 34500 * time.Millisecond},
+		"both":                  {429, []string{quota(minute, day)}, ir.ClassNoQuota, 0},
+		"a minute's, by unit":   {429, []string{info("RATE_LIMIT_EXCEEDED", "1/min/{project}")}, ir.ClassRateLimit, 0},
+		"a day's, by unit":      {429, []string{info("RATE_LIMIT_EXCEEDED", "1/d/{project}")}, ir.ClassNoQuota, 0},
+		"a name that has a day": {429, []string{quota("MondayRequestsPerMinute-PerDayTier")}, ir.ClassRateLimit, 0},
+		"no details":            {429, nil, ir.ClassRateLimit, 0},
+		"a wrong key":           {400, []string{info("API_KEY_INVALID", "")}, ir.ClassMissing, 0},
+		"a wrong request":       {400, []string{info("FIELD_INVALID", "")}, ir.ClassBadRequest, 0},
+		"overloaded":            {503, []string{quota(day)}, ir.ClassAPI, 0},
 	} {
 		body := fmt.Sprintf(`{"error":{"code":%d,"message":"per day, quota, api key","status":"RESOURCE_EXHAUSTED","details":[%s]}}`, c.status, strings.Join(c.details, ","))
 		for _, form := range []string{body, "[" + body + "]"} {

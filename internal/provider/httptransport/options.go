@@ -7,6 +7,7 @@ import (
 	"strings"
 	"unicode"
 
+	"github.com/espalier-run/espalier/internal/ir"
 	"github.com/espalier-run/espalier/internal/provider"
 	"github.com/espalier-run/espalier/internal/xslices"
 )
@@ -51,16 +52,16 @@ func (names OptionNames) Extra(options json.RawMessage, reserved ...string) (map
 	}
 	var all map[string]json.RawMessage
 	if err := json.Unmarshal(options, &all); err != nil {
-		return nil, &provider.Error{Class: provider.BadRequest, Message: "the agent's options must be a map"}
+		return nil, &provider.Error{Class: ir.ClassBadRequest, Message: "the agent's options must be a map"}
 	}
 	for _, key := range slices.Sorted(maps.Keys(all)) {
 		if strings.ContainsFunc(key,
 			func(r rune) bool { return !unicode.IsLetter(r) && !unicode.IsDigit(r) && r != '_' }) {
-			return nil, provider.Errorf(provider.BadRequest,
+			return nil, provider.Errorf(ir.ClassBadRequest,
 				"the agent's options have the invalid key %q: use letters, digits and underscores", key)
 		}
 		if slices.ContainsFunc(reserved, func(one string) bool { return normalized(one) == normalized(key) }) {
-			return nil, provider.Errorf(provider.BadRequest,
+			return nil, provider.Errorf(ir.ClassBadRequest,
 				"the agent's options cannot set %q, which Espalier sets itself", key)
 		}
 	}
@@ -69,7 +70,7 @@ func (names OptionNames) Extra(options json.RawMessage, reserved ...string) (map
 	case "true":
 		delete(all, Stream) // the default
 	default:
-		return nil, provider.Errorf(provider.BadRequest, "the agent's option %q must be true or false, not %s",
+		return nil, provider.Errorf(ir.ClassBadRequest, "the agent's option %q must be true or false, not %s",
 			Stream, stream)
 	}
 	for key, name := range names {

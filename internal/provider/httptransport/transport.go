@@ -17,6 +17,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/espalier-run/espalier/internal/ir"
 	"github.com/espalier-run/espalier/internal/netguard"
 	"github.com/espalier-run/espalier/internal/provider"
 )
@@ -95,7 +96,7 @@ func (t *transport) RoundTrip(req *http.Request) (*http.Response, error) {
 	case kind == "text/html":
 		resp.Body.Close()
 		return nil, &provider.Error{
-			Class: provider.BadRequest, Status: resp.StatusCode,
+			Class: ir.ClassBadRequest, Status: resp.StatusCode,
 			Message: fmt.Sprintf("%s answers with a web page instead of an API response; check base_url", req.URL.Host),
 		}
 	}
@@ -120,7 +121,7 @@ func (b *boundedBody) Read(p []byte) (int, error) {
 	n, err := b.ReadCloser.Read(p)
 	if b.left -= int64(n); b.left < 0 {
 		return 0, &provider.Error{
-			Class:   provider.BadRequest,
+			Class:   ir.ClassBadRequest,
 			Message: fmt.Sprintf("the reply is longer than %d MiB", longestReply>>20), Billable: true,
 		}
 	}
@@ -155,14 +156,14 @@ func (t *transport) streamed(resp *http.Response) (*http.Response, error) {
 	}
 	if !json.Valid(body) {
 		return nil, &provider.Error{
-			Class: provider.APIError, Status: resp.StatusCode, Billable: true,
+			Class: ir.ClassAPI, Status: resp.StatusCode, Billable: true,
 			Message: "the reply is not complete JSON",
 		}
 	}
 	out, err := t.stream(body)
 	if err != nil {
 		return nil, &provider.Error{
-			Class: provider.BadRequest, Status: resp.StatusCode,
+			Class: ir.ClassBadRequest, Status: resp.StatusCode,
 			Message: fmt.Sprintf("the server answers with JSON that is not a model reply (check base_url): %v", err),
 		}
 	}
@@ -204,7 +205,7 @@ func statusIn(body []byte, status int) int {
 }
 
 func notReady(err error) error {
-	return provider.Errorf(provider.NotReady, "cannot resolve the API key or headers: %v", err)
+	return provider.Errorf(ir.ClassMissing, "cannot resolve the API key or headers: %v", err)
 }
 
 // errorBody is the body of an error response, in the forms of all providers.
@@ -263,10 +264,10 @@ func ErrorFromResponse(status int, header http.Header, body []byte, now time.Tim
 	defer func() { out.Message = errorPrefix(out) + out.Message }()
 	for _, d := range s.Error.Details {
 		switch {
-		case out.Class == provider.RateLimit && d.isDailyQuota():
-			out.Class = provider.NoQuota
+		case out.Class == ir.ClassRateLimit && d.isDailyQuota():
+			out.Class = ir.ClassNoQuota
 		case d.Reason == "API_KEY_INVALID": // Google sends it with status 400
-			out.Class = provider.NotReady
+			out.Class = ir.ClassMissing
 		}
 		if wait, err := time.ParseDuration(d.RetryDelay); err == nil && out.RetryAfter == 0 && wait > 0 {
 			out.RetryAfter = wait
@@ -278,11 +279,11 @@ func ErrorFromResponse(status int, header http.Header, body []byte, now time.Tim
 // errorPrefix explains an error, because messages of providers are often as terse as "model: x".
 func errorPrefix(e *provider.Error) string {
 	switch {
-	case e.Class == provider.NotReady && e.Status == http.StatusForbidden:
+	case e.Class == ir.ClassMissing && e.Status == http.StatusForbidden:
 		return "access denied (key, region or model permission): "
-	case e.Class == provider.NotReady:
+	case e.Class == ir.ClassMissing:
 		return "the server rejects the key: "
-	case e.Class == provider.NoQuota:
+	case e.Class == ir.ClassNoQuota:
 		return "the quota is exhausted: "
 	case e.Status == http.StatusNotFound:
 		return "not found (404); check the model name and base_url: "
@@ -300,33 +301,33 @@ const (
 )
 
 // classOf returns the class of a failure: by the code or the type in its body, and else by its status.
-func classOf(status int, s errorBody) provider.Class {
+func classOf(status int, s errorBody) ir.Class {
 	code := strings.Trim(string(s.Error.Code), `"`)
 	for _, word := range []string{code, s.Error.Type} {
 		switch word {
 		case "insufficient_quota", "billing_hard_limit_reached", "billing_not_active", billing:
-			return provider.NoQuota
+			return ir.ClassNoQuota
 		case overloaded, apiError, "server_error", "server_overloaded":
-			return provider.APIError
+			return ir.ClassAPI
 		case rateLimit, "rate_limit_exceeded":
-			return provider.RateLimit
+			return ir.ClassRateLimit
 		case timeoutError:
-			return provider.Timeout
+			return ir.ClassTimeout
 		}
 	}
 	switch {
 	case status == http.StatusTooManyRequests:
-		return provider.RateLimit
+		return ir.ClassRateLimit
 	case status == http.StatusPaymentRequired:
-		return provider.NoQuota
+		return ir.ClassNoQuota
 	case status == http.StatusUnauthorized, status == http.StatusForbidden:
-		return provider.NotReady
+		return ir.ClassMissing
 	case status == http.StatusRequestTimeout, status == http.StatusGatewayTimeout:
-		return provider.Timeout
+		return ir.ClassTimeout
 	case status >= 500:
-		return provider.APIError
+		return ir.ClassAPI
 	}
-	return provider.BadRequest
+	return ir.ClassBadRequest
 }
 
 // RetryAfter returns the wait that the headers request, in seconds or until a
@@ -362,9 +363,9 @@ func atMostLongest(seconds float64) time.Duration {
 func ErrorFromStream(data []byte) *provider.Error {
 	out := ErrorFromResponse(0, nil, data, time.Time{})
 	out.Billable = true
-	if out.Class == provider.BadRequest {
+	if out.Class == ir.ClassBadRequest {
 		// The server accepted the request, so the failure is the server's.
-		out.Class = provider.APIError
+		out.Class = ir.ClassAPI
 	}
 	return out
 }
@@ -381,9 +382,9 @@ func ErrorFromCall(ctx context.Context, err error) error {
 	}
 	var network net.Error
 	var dial *net.OpError
-	out := &provider.Error{Class: provider.APIError, Message: netguard.ErrorText(err), Billable: true}
+	out := &provider.Error{Class: ir.ClassAPI, Message: netguard.ErrorText(err), Billable: true}
 	if errors.As(err, &network) && network.Timeout() {
-		out.Class = provider.Timeout
+		out.Class = ir.ClassTimeout
 	}
 	if errors.As(err, &dial) && dial.Op == "dial" {
 		out.Billable = false // the request did not reach the server
@@ -394,7 +395,7 @@ func ErrorFromCall(ctx context.Context, err error) error {
 // ErrTruncated is the error for a reply whose stream ends before the reply is
 // complete.
 var ErrTruncated error = &provider.Error{
-	Class: provider.APIError, Message: "the reply ended before it was complete", Billable: true,
+	Class: ir.ClassAPI, Message: "the reply ended before it was complete", Billable: true,
 }
 
 func shorten(text string) string {

@@ -17,6 +17,7 @@ import (
 	"github.com/openai/openai-go/v3/packages/ssestream"
 	"github.com/openai/openai-go/v3/shared"
 
+	"github.com/espalier-run/espalier/internal/ir"
 	"github.com/espalier-run/espalier/internal/provider"
 	"github.com/espalier-run/espalier/internal/provider/httptransport"
 )
@@ -125,7 +126,7 @@ func (m *Chat) Generate(ctx context.Context, req provider.Request) iter.Seq2[pro
 // not support structured outputs.
 func rejectsResponseFormat(err error) bool {
 	refused, ok := errors.AsType[*provider.Error](err)
-	if !ok || refused.Class != provider.BadRequest {
+	if !ok || refused.Class != ir.ClassBadRequest {
 		return false
 	}
 	return strings.Contains(refused.Message, "response_format") || strings.Contains(refused.Message, "json_schema")

@@ -10,6 +10,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/espalier-run/espalier/internal/ir"
 	"github.com/espalier-run/espalier/internal/provider"
 	"github.com/espalier-run/espalier/internal/provider/httptransport"
 )
@@ -160,7 +161,7 @@ func (n *network) ownOptions(t *testing.T) {
 		before := len(n.Requests())
 		_, err := Collect(t, n.model.Generate(t.Context(), req))
 		var failed *provider.Error
-		if !errors.As(err, &failed) || failed.Class != provider.BadRequest || len(n.Requests()) != before {
+		if !errors.As(err, &failed) || failed.Class != ir.ClassBadRequest || len(n.Requests()) != before {
 			t.Errorf("%s: %v", bad, err)
 		}
 	}
@@ -407,7 +408,7 @@ func (n *network) keys(t *testing.T) {
 	})
 	_, err := Collect(t, none.Generate(t.Context(), AskText()))
 	var failed *provider.Error
-	if !errors.As(err, &failed) || failed.Class != provider.NotReady || !strings.Contains(failed.Message, "locked") {
+	if !errors.As(err, &failed) || failed.Class != ir.ClassMissing || !strings.Contains(failed.Message, "locked") {
 		t.Errorf("got %v", err)
 	}
 	n.Key = ""

@@ -12,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/espalier-run/espalier/internal/ir"
 	"github.com/espalier-run/espalier/internal/provider"
 )
 
@@ -225,59 +226,59 @@ func NetworkFailures(p Protocol) []Failure {
 				Status: 429, Code: "rate_limit_error",
 				Header: map[string]string{"Retry-After": "7"},
 			}.Ask("rate limit"),
-			provider.Error{Class: provider.RateLimit, Status: 429, RetryAfter: 7 * time.Second},
+			provider.Error{Class: ir.ClassRateLimit, Status: 429, RetryAfter: 7 * time.Second},
 		},
 		{
 			Fault{Status: 529, Code: overloaded}.Ask("overloaded"),
-			provider.Error{Class: provider.APIError, Status: 529},
+			provider.Error{Class: ir.ClassAPI, Status: 529},
 		},
-		{Fault{Status: 500}.Ask("broken"), provider.Error{Class: provider.APIError, Status: 500}},
-		{Fault{Status: 504}.Ask("slow"), provider.Error{Class: provider.Timeout, Status: 504}},
+		{Fault{Status: 500}.Ask("broken"), provider.Error{Class: ir.ClassAPI, Status: 500}},
+		{Fault{Status: 504}.Ask("slow"), provider.Error{Class: ir.ClassTimeout, Status: 504}},
 		{
 			Fault{Status: 400, Code: "invalid_request_error"}.Ask("bad request"),
-			provider.Error{Class: provider.BadRequest, Status: 400},
+			provider.Error{Class: ir.ClassBadRequest, Status: 400},
 		},
 		{
 			Fault{Status: 404, Code: "not_found_error"}.Ask("no such model"),
-			provider.Error{Class: provider.BadRequest, Status: 404},
+			provider.Error{Class: ir.ClassBadRequest, Status: 404},
 		},
 		{
 			Fault{Status: 401, Code: "authentication_error"}.Ask("wrong key"),
-			provider.Error{Class: provider.NotReady, Status: 401},
+			provider.Error{Class: ir.ClassMissing, Status: 401},
 		},
 		{
 			Fault{Status: 302, Header: map[string]string{"Location": "/elsewhere"}}.Ask("redirect"),
-			provider.Error{Class: provider.BadRequest, Status: 302},
+			provider.Error{Class: ir.ClassBadRequest, Status: 302},
 		},
 		{
 			Fault{Status: 502, Raw: "<html>Bad Gateway</html>"}.Ask("proxy"),
-			provider.Error{Class: provider.APIError, Status: 502},
+			provider.Error{Class: ir.ClassAPI, Status: 502},
 		},
 		{
 			Fault{
 				Status: 200, Raw: "<html>Log in</html>",
 				Header: map[string]string{"Content-Type": "text/html"},
 			}.Ask("web page"),
-			provider.Error{Class: provider.BadRequest, Status: 200},
+			provider.Error{Class: ir.ClassBadRequest, Status: 200},
 		},
 		{
 			Fault{Status: 200, Raw: `{"hello":"world"}`}.Ask("not a reply"),
-			provider.Error{Class: provider.BadRequest, Status: 200},
+			provider.Error{Class: ir.ClassBadRequest, Status: 200},
 		},
 		{
 			Fault{Status: 200, Raw: `{"error":{"message":"slow down","code":429}}`}.Ask("hidden error"),
-			provider.Error{Class: provider.RateLimit, Status: 429},
+			provider.Error{Class: ir.ClassRateLimit, Status: 429},
 		},
 		{
 			Fault{Status: 200, Raw: `{"half":`}.Ask("half a reply"),
-			provider.Error{Class: provider.APIError, Status: 200, Billable: true},
+			provider.Error{Class: ir.ClassAPI, Status: 200, Billable: true},
 		},
-		{Fault{Cut: true}.Ask("cut"), provider.Error{Billable: true, Class: provider.APIError}},
-		{Fault{End: true}.Ask("no end"), provider.Error{Billable: true, Class: provider.APIError}},
-		{Fault{Garbage: true}.Ask("garbage"), provider.Error{Billable: true, Class: provider.APIError}},
+		{Fault{Cut: true}.Ask("cut"), provider.Error{Billable: true, Class: ir.ClassAPI}},
+		{Fault{End: true}.Ask("no end"), provider.Error{Billable: true, Class: ir.ClassAPI}},
+		{Fault{Garbage: true}.Ask("garbage"), provider.Error{Billable: true, Class: ir.ClassAPI}},
 		{
 			Fault{Event: true, Code: "overloaded_error"}.Ask("in the middle"),
-			provider.Error{Billable: true, Class: provider.APIError},
+			provider.Error{Billable: true, Class: ir.ClassAPI},
 		},
 	}
 	quota := Fault{Status: 429, Code: "insufficient_quota"}
@@ -289,15 +290,15 @@ func NetworkFailures(p Protocol) []Failure {
 		// Gemini's error events include the status.
 		out[len(out)-1] = Failure{
 			Fault{Event: true, Status: 503}.Ask("in the middle"),
-			provider.Error{Billable: true, Class: provider.APIError, Status: 503},
+			provider.Error{Billable: true, Class: ir.ClassAPI, Status: 503},
 		}
 		out = append(out, Failure{
 			Fault{
 				Status: 429, Code: "RESOURCE_EXHAUSTED",
 				Header: map[string]string{"Retry-Info": "12s"},
 			}.Ask("retry info"),
-			provider.Error{Class: provider.RateLimit, Status: 429, RetryAfter: 12 * time.Second},
+			provider.Error{Class: ir.ClassRateLimit, Status: 429, RetryAfter: 12 * time.Second},
 		})
 	}
-	return append(out, Failure{quota.Ask("quota"), provider.Error{Class: provider.NoQuota, Status: quota.Status}})
+	return append(out, Failure{quota.Ask("quota"), provider.Error{Class: ir.ClassNoQuota, Status: quota.Status}})
 }

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/espalier-run/espalier/internal/diag"
+	"github.com/espalier-run/espalier/internal/ir"
 	"github.com/espalier-run/espalier/internal/provider"
 )
 
@@ -61,7 +62,7 @@ func (m model) play(ctx context.Context, req provider.Request, e *entry, yield f
 	for c, err := range provider.Play(ctx, req, e.answer(req)) {
 		if c.Reply != nil && e.fail != nil {
 			c, err = provider.Chunk{}, &provider.Error{
-				Class: provider.Class(e.fail.class), Status: e.fail.status, RetryAfter: e.fail.retryAfter,
+				Class: ir.Class(e.fail.class), Status: e.fail.status, RetryAfter: e.fail.retryAfter,
 				Message: e.fail.message,
 			}
 		}
@@ -119,7 +120,7 @@ func originOf(p provider.Purpose) origin {
 
 // miss returns the error for a request without an entry; it names the request and the nearest entry.
 func (s *Script) miss(from origin, req provider.Request) *provider.Error {
-	return provider.Errorf(provider.BadRequest, "%s has no reply for %s%s.%s", s.path, from, asking(req),
+	return provider.Errorf(ir.ClassBadRequest, "%s has no reply for %s%s.%s", s.path, from, asking(req),
 		s.near(s.replies, from))
 }
 

@@ -12,6 +12,7 @@ import (
 
 	"pgregory.net/rapid"
 
+	"github.com/espalier-run/espalier/internal/ir"
 	"github.com/espalier-run/espalier/internal/provider"
 	"github.com/espalier-run/espalier/internal/provider/providertest"
 	"github.com/espalier-run/espalier/internal/provider/scripted"
@@ -47,10 +48,10 @@ replies:
 		Failures: []providertest.Failure{
 			{
 				Request: ask("busy"),
-				Want:    provider.Error{Class: provider.RateLimit, Status: 429, RetryAfter: 1500 * time.Millisecond},
+				Want:    provider.Error{Class: ir.ClassRateLimit, Status: 429, RetryAfter: 1500 * time.Millisecond},
 			},
-			{Request: ask("broken"), Want: provider.Error{Class: provider.APIError}},
-			{Request: ask("unknown"), Want: provider.Error{Class: provider.BadRequest}},
+			{Request: ask("broken"), Want: provider.Error{Class: ir.ClassAPI}},
+			{Request: ask("unknown"), Want: provider.Error{Class: ir.ClassBadRequest}},
 		},
 	})
 }

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/espalier-run/espalier/internal/diag"
+	"github.com/espalier-run/espalier/internal/ir"
 	"github.com/espalier-run/espalier/internal/lazyregexp"
 	"github.com/espalier-run/espalier/internal/provider"
 	"github.com/espalier-run/espalier/internal/source"
@@ -61,7 +62,7 @@ func (p *parser) reply(n *text.Node) *entry {
 	e.thinking = r.String("thinking").Value
 	e.calls = xslices.Map(r.List("tools"), p.call)
 	e.stop = provider.StopReason(r.Enum("stop", string(provider.CutOff), string(provider.Refused)).Value)
-	classes := xslices.Map(provider.Classes(), func(c provider.Class) string { return string(c) })
+	classes := xslices.Map(provider.Classes(), func(c ir.Class) string { return string(c) })
 	e.fail = p.failure(r, classes)
 	e.exit = p.exit(r)
 	if u := r.Map("usage"); u != nil {
@@ -299,6 +300,6 @@ func (p *parser) answer(n *text.Node) *entry {
 
 // toolClasses are the error classes of tools.
 var toolClasses = []string{
-	string(tool.ClassTool), string(provider.Timeout), string(provider.RateLimit),
-	string(provider.APIError), string(provider.NotReady),
+	string(ir.ClassTool), string(ir.ClassTimeout), string(ir.ClassRateLimit),
+	string(ir.ClassAPI), string(ir.ClassMissing),
 }

@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"github.com/espalier-run/espalier/internal/diag"
-	"github.com/espalier-run/espalier/internal/journal"
+	"github.com/espalier-run/espalier/internal/ir"
 	"github.com/espalier-run/espalier/internal/provider"
 	"github.com/espalier-run/espalier/internal/tool"
 	"github.com/espalier-run/espalier/internal/xslices"
@@ -49,7 +49,7 @@ func (t scriptedTool) Call(ctx context.Context, c tool.Call) (tool.Result, error
 	e := choose(t.answers, from, func(e *entry) bool { return holds(c.Input, e.input) })
 	if e == nil {
 		return tool.Result{},
-			tool.Errorf(tool.ClassTool, "%s has no answer of the tool %q for %s, with the input %s.%s", t.script.path,
+			tool.Errorf(ir.ClassTool, "%s has no answer of the tool %q for %s, with the input %s.%s", t.script.path,
 				t.spec.Name, from, diag.Shorten(string(c.Input), maxShown), t.script.near(t.answers, from))
 	}
 	if e.delay > 0 {
@@ -58,7 +58,7 @@ func (t scriptedTool) Call(ctx context.Context, c tool.Call) (tool.Result, error
 		}
 	}
 	if e.fail != nil {
-		return tool.Result{}, &tool.Error{Class: journal.Class(e.fail.class), Message: e.fail.message}
+		return tool.Result{}, &tool.Error{Class: ir.Class(e.fail.class), Message: e.fail.message}
 	}
 	return tool.Result{Output: e.output, IsError: e.isError, Offline: Name}, nil
 }

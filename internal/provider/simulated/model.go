@@ -13,6 +13,7 @@ import (
 	"strings"
 
 	"github.com/espalier-run/espalier/internal/contract"
+	"github.com/espalier-run/espalier/internal/ir"
 	"github.com/espalier-run/espalier/internal/jsonfast"
 	"github.com/espalier-run/espalier/internal/price"
 	"github.com/espalier-run/espalier/internal/provider"
@@ -324,10 +325,10 @@ func encode(v any, indented bool) json.RawMessage {
 }
 
 func badSchema(of string, err error) *provider.Error {
-	return provider.Errorf(provider.BadRequest, "the schema %s cannot be read: %v", of, err)
+	return provider.Errorf(ir.ClassBadRequest, "the schema %s cannot be read: %v", of, err)
 }
 
 func unsatisfied(of string) *provider.Error {
-	return provider.Errorf(provider.BadRequest,
+	return provider.Errorf(ir.ClassBadRequest,
 		"the simulated model found no value that satisfies the schema %s; a scripted reply can give one", of)
 }

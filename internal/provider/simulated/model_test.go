@@ -18,7 +18,7 @@ import (
 
 func TestSimulatedModelMeetsTheModelContract(t *testing.T) {
 	failing := provider.Request{Schema: json.RawMessage("false"), For: provider.Purpose{Step: "impossible"}}
-	failures := []providertest.Failure{{Request: failing, Want: provider.Error{Class: provider.BadRequest}}}
+	failures := []providertest.Failure{{Request: failing, Want: provider.Error{Class: ir.ClassBadRequest}}}
 	t.Run("with tools", func(t *testing.T) {
 		providertest.Run(t, providertest.Subject{
 			Model: simulated.Model{Seed: 7, UseTools: true}, Offline: "simulated", Failures: failures,

@@ -13,6 +13,7 @@ import (
 	"github.com/santhosh-tekuri/jsonschema/v6"
 	"pgregory.net/rapid"
 
+	"github.com/espalier-run/espalier/internal/ir"
 	"github.com/espalier-run/espalier/internal/provider"
 	"github.com/espalier-run/espalier/internal/provider/providertest"
 	"github.com/espalier-run/espalier/internal/provider/simulated"
@@ -176,7 +177,7 @@ func TestUnsatisfiableAndInvalidSchemasFail(t *testing.T) {
 			_, err := providertest.Collect(t,
 				simulated.Model{}.Generate(t.Context(), provider.Request{Schema: json.RawMessage(schema)}))
 			var failed *provider.Error
-			if !errors.As(err, &failed) || failed.Class != provider.BadRequest || failed.Retryable() {
+			if !errors.As(err, &failed) || failed.Class != ir.ClassBadRequest || failed.Retryable() {
 				t.Errorf("got %v", err)
 			}
 		})

@@ -172,7 +172,7 @@ func TestStandardReasonCodes(t *testing.T) {
 			t.Errorf("%s: %s of %q has the code %q, want %s", c.recording, c.event, c.step, got, c.code)
 		}
 	}
-	for _, class := range []journal.Class{journal.ClassInput, journal.ClassInvalid} {
+	for _, class := range []ir.Class{ir.ClassInput, ir.ClassInvalid} {
 		var ev report.Event
 		ev.Outcome, ev.Class = journal.OutcomeFailed, class
 		if code, _ := ev.ReasonCode(); code != "FAILED_VALIDATION" {

@@ -217,8 +217,8 @@ func TestHookDoesNotRepeatFailure(t *testing.T) {
 func TestLoopAtItsLimitShowsTheLimit(t *testing.T) {
 	loop := journal.Place{Step: "wait"}
 	for reason, want := range map[string]string{
-		"":                             "wait  done",
-		string(journal.ClassLoopLimit): "wait  stopped after 0 ms: iteration limit (2) reached",
+		"":                        "wait  done",
+		string(ir.ClassLoopLimit): "wait  stopped after 0 ms: iteration limit (2) reached",
 	} {
 		s := play(t, journal.RunStarted{Name: "flow"}, journal.StepEntered{Place: loop, Mode: "loop", Max: 2})
 		s.take(journal.StepLeft{Place: loop, Outcome: "ok", Reason: reason})

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/espalier-run/espalier/internal/ir"
 	"github.com/espalier-run/espalier/internal/journal"
 	"github.com/espalier-run/espalier/internal/jsonfast"
 	"github.com/espalier-run/espalier/internal/plan"
@@ -436,7 +437,7 @@ func (n *Notice) stepFinished() (string, report.Color) {
 		return n.chosen(), report.Green
 	case n.Kind == kindHook:
 		return "", report.Plain // its messages have lines of their own
-	case n.Reason == string(journal.ClassLoopLimit): // the work may not be done
+	case n.Reason == string(ir.ClassLoopLimit): // the work may not be done
 		return "stopped after " + n.sums() + reasonSuffix(n.Note), report.Amber
 	case n.Millis == 0 && n.Tokens == 0 && n.MicroDollars == 0 && n.printed == "":
 		return "done", report.Green

@@ -249,7 +249,7 @@ func (p *Progress) stepFinished(ev *report.Event, a *active) {
 	n.quiet = decided || n.Outcome == journal.OutcomeFailed && repeats(ev.Step) ||
 		n.Outcome == journal.OutcomeOK && n.Kind == kindDecision // BranchChosen has a line
 	n.Tokens, n.MicroDollars, n.Offline = a.tokens, a.cost, a.offline
-	if ev.Reason == string(journal.ClassLoopLimit) && ev.Outcome == journal.OutcomeOK {
+	if ev.Reason == string(ir.ClassLoopLimit) && ev.Outcome == journal.OutcomeOK {
 		n.Reason, n.Note = ev.Reason, fmt.Sprintf("iteration limit (%d) reached", ev.Step.MaxRounds)
 	}
 	p.active = slices.DeleteFunc(p.active, func(one *active) bool { return one == a })

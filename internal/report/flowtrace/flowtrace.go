@@ -55,8 +55,8 @@ type Attempt struct {
 
 // Policy is the retry policy of an agent.
 type Policy struct {
-	MaxAttempts int      `json:"maxAttempts"`
-	RetryOn     []string `json:"retryOn"`
+	MaxAttempts int        `json:"maxAttempts"`
+	RetryOn     []ir.Class `json:"retryOn"`
 }
 
 // Directive is a tool call.
@@ -299,7 +299,7 @@ func (t *tracer) taskFinished(ev *report.Event) error {
 	if ev.Outcome != ir.OK {
 		attempt.Status, attempt.Error, attempt.ErrorCode, attempt.ErrorClass = "error", ev.Error, string(ev.Class),
 			"hard"
-		if step != nil && step.Retry != nil && slices.Contains(step.Retry.On, string(ev.Class)) {
+		if step != nil && step.Retry != nil && slices.Contains(step.Retry.On, ev.Class) {
 			attempt.ErrorClass = "transient"
 		}
 		if attempt.ShouldRetry = !ev.Final(); attempt.ShouldRetry {

@@ -21,7 +21,7 @@ var flow = &ir.Program{
 	Blocks: []ir.Block{{Steps: []ir.Step{
 		{
 			ID: "sort", Description: "Sort it", Action: ir.Task{Kind: "prompt"},
-			Retry: &ir.Retry{MaxAttempts: 3, On: []string{"RATE_LIMIT"}},
+			Retry: &ir.Retry{MaxAttempts: 3, On: []ir.Class{"RATE_LIMIT"}},
 			Next:  []ir.Edge{{On: []ir.Outcome{ir.OK}, To: ir.Target{Step: "answer"}, Label: "rule 1"}},
 		},
 		{ID: "answer", Description: "Answer it", Action: ir.Task{Kind: "prompt"}},

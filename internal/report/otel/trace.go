@@ -12,6 +12,7 @@ import (
 	commonpb "go.opentelemetry.io/proto/otlp/common/v1"
 	tracepb "go.opentelemetry.io/proto/otlp/trace/v1"
 
+	"github.com/espalier-run/espalier/internal/ir"
 	"github.com/espalier-run/espalier/internal/journal"
 	"github.com/espalier-run/espalier/internal/redact"
 	"github.com/espalier-run/espalier/internal/report"
@@ -402,14 +403,14 @@ func (t *Tracer) endTask(open *openStep, ev *report.Event, text string) {
 		return
 	}
 	open.Task = nil
-	t.abandon(task, ev.At, ev.Outcome, cmp.Or(ev.Class, journal.Class(ev.Outcome)))
+	t.abandon(task, ev.At, ev.Outcome, cmp.Or(ev.Class, ir.Class(ev.Outcome)))
 	for _, one := range slices.Backward(task.Who) {
 		t.agentEnded(task, one, ev.At, ev.Outcome, ev.Class, text)
 	}
 }
 
 // abandon ends calls without a result. The reservation of a lost one is charged.
-func (t *Tracer) abandon(task *openTask, at journal.Millis, result journal.Outcome, class journal.Class) {
+func (t *Tracer) abandon(task *openTask, at journal.Millis, result journal.Outcome, class ir.Class) {
 	for _, n := range slices.Sorted(maps.Keys(task.Held)) {
 		if h := task.Held[n]; h.Amount.ModelCalls > 0 {
 			var charged journal.Usage
@@ -452,7 +453,7 @@ func (t *Tracer) taskLost(ev *report.Event, open *openStep) {
 }
 
 // agentEnded makes the span of an agent, unless the agent has none.
-func (t *Tracer) agentEnded(task *openTask, who *actor, at journal.Millis, result journal.Outcome, class journal.Class,
+func (t *Tracer) agentEnded(task *openTask, who *actor, at journal.Millis, result journal.Outcome, class ir.Class,
 	text string,
 ) {
 	if !who.HasSpan {
@@ -543,7 +544,7 @@ type call struct {
 	reply  *journal.Reply
 	used   journal.Usage
 	failed bool
-	class  journal.Class
+	class  ir.Class
 	text   string
 }
 
@@ -661,7 +662,7 @@ func (t *Tracer) toolReturned(ev *report.Event, task *openTask) {
 }
 
 // toolEnded makes the span of a tool call, below that of the agent or else of the step.
-func (t *Tracer) toolEnded(task *openTask, open openTool, at journal.Millis, use *journal.ToolUse, class journal.Class,
+func (t *Tracer) toolEnded(task *openTask, open openTool, at journal.Millis, use *journal.ToolUse, class ir.Class,
 	text string,
 ) {
 	step := task.step
@@ -683,19 +684,15 @@ func (t *Tracer) toolEnded(task *openTask, open openTool, at journal.Millis, use
 			toolArguments, t.json(use.Input, rules), toolResult, t.json(use.Output, rules))
 	}
 	measured := t.attrs(toolName, use.Name)
-	if class == classDenied || class == classMissing {
+	if class == ir.ClassDenied || class == ir.ClassMissing {
 		measured = t.attrs(toolName, otherTool)
 	}
 	t.end(span, step.Run, string(class), text, toolDuration, measured)
 }
 
-// Classes of calls that were not made. A model may invent any number of names, and each is a series of a metric: these
-// share one.
-const (
-	classDenied  = journal.ClassDenied
-	classMissing = journal.ClassMissing
-	otherTool    = "_OTHER"
-)
+// otherTool is the tool in measurements of calls that were not made. A model may invent any number of names, and each
+// would be a series of a metric.
+const otherTool = "_OTHER"
 
 // callStarted opens the span of work that a task asks for: an agent within a node.
 func (t *Tracer) callStarted(ev *report.Event, task *openTask) {

@@ -52,7 +52,7 @@ func (o *outside) Generate(ctx context.Context, req provider.Request) iter.Seq2[
 		p := o.sessions[id]
 		if id != "" && p == nil {
 			yield(provider.Chunk{},
-				&provider.Error{Class: provider.BadRequest, Message: "no such session", NoSession: true})
+				&provider.Error{Class: ir.ClassBadRequest, Message: "no such session", NoSession: true})
 			return
 		}
 		if p == nil {
@@ -168,7 +168,7 @@ func TestKilledCodingAgentIsChargedWhatItReported(t *testing.T) {
 	for name, killed := range map[string]func(context.CancelFunc) func(context.Context, *provider.Reply) error{
 		"program": func(context.CancelFunc) func(context.Context, *provider.Reply) error {
 			return func(_ context.Context, used *provider.Reply) error {
-				return &provider.Error{Class: provider.APIError, Message: "killed", Billable: true, Partial: used}
+				return &provider.Error{Class: ir.ClassAPI, Message: "killed", Billable: true, Partial: used}
 			}
 		},
 		"step": func(cancel context.CancelFunc) func(context.Context, *provider.Reply) error {
@@ -283,7 +283,7 @@ func TestExternalAgentUsesOnlyItsOwnTools(t *testing.T) {
 	o.own = []string{"Water"}
 	_, err := agent.Runner{}.Run(t.Context(), outsideJob(t, o, &steptest.Log{}, steptest.Settings{"agent": "handy"}))
 	var failed *step.Error
-	if !errors.As(err, &failed) || failed.Class != step.ClassMissing || !strings.Contains(failed.Message, `"Plant"`) || len(o.requests) > 0 {
+	if !errors.As(err, &failed) || failed.Class != ir.ClassMissing || !strings.Contains(failed.Message, `"Plant"`) || len(o.requests) > 0 {
 		t.Errorf("%v", err)
 	}
 }

@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/espalier-run/espalier/internal/ir"
 	"github.com/espalier-run/espalier/internal/journal"
 	"github.com/espalier-run/espalier/internal/price"
 	"github.com/espalier-run/espalier/internal/provider"
@@ -78,8 +79,8 @@ func TestAttemptsAreRecorded(t *testing.T) {
 	_, err := steptest.Play{Settings: plain, With: func(j *step.Job) {
 		priced(j)
 		j.Model = paid{usage: provider.Usage{Input: 1, Output: 1}, fails: []*provider.Error{
-			{Class: provider.RateLimit, Status: 429, Message: "slow down"},
-			{Class: provider.APIError, Message: "cut", Billable: true},
+			{Class: ir.ClassRateLimit, Status: 429, Message: "slow down"},
+			{Class: ir.ClassAPI, Message: "cut", Billable: true},
 		}}
 	}}.Done(t, agent.Runner{}, log, &steptest.World{})
 	if err != nil {
@@ -115,7 +116,7 @@ func TestStopBetweenAttemptsIsNotCharged(t *testing.T) {
 	var result step.Result
 	_, err := steptest.Play{Settings: plain, With: func(j *step.Job) {
 		priced(j)
-		j.Model = paid{fails: []*provider.Error{{Class: provider.RateLimit, Status: 429}}, waits: func() error {
+		j.Model = paid{fails: []*provider.Error{{Class: ir.ClassRateLimit, Status: 429}}, waits: func() error {
 			if len(log.Open) > 0 {
 				t.Errorf("set aside while it is waited: %v", log.Open)
 			}
@@ -134,12 +135,12 @@ func TestStopBetweenAttemptsIsNotCharged(t *testing.T) {
 }
 
 func TestNoBudgetForAnotherAttempt(t *testing.T) {
-	log := &steptest.Log{RefuseAfter: 1, Refuse: step.Errorf(step.ClassBudget, "used up")}
+	log := &steptest.Log{RefuseAfter: 1, Refuse: step.Errorf(ir.ClassBudget, "used up")}
 	_, err := steptest.Play{Settings: plain, With: func(j *step.Job) {
-		j.Model = paid{fails: []*provider.Error{{Class: provider.APIError, Billable: true}}}
+		j.Model = paid{fails: []*provider.Error{{Class: ir.ClassAPI, Billable: true}}}
 	}}.Done(t, agent.Runner{}, log, &steptest.World{})
 	var failure *step.Error
-	if !errors.As(err, &failure) || failure.Class != step.ClassBudget {
+	if !errors.As(err, &failure) || failure.Class != ir.ClassBudget {
 		t.Errorf("got %v", err)
 	}
 }

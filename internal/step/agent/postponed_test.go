@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/espalier-run/espalier/internal/ir"
 	"github.com/espalier-run/espalier/internal/journal"
 	"github.com/espalier-run/espalier/internal/provider"
 	"github.com/espalier-run/espalier/internal/step"
@@ -27,7 +28,7 @@ func (b *busy) Generate(ctx context.Context, req provider.Request) iter.Seq2[pro
 		b.done = true
 		return func(yield func(provider.Chunk, error) bool) {
 			yield(provider.Chunk{},
-				&provider.Error{Class: provider.RateLimit, Status: 429, RetryAfter: b.wait, Message: "try again later"})
+				&provider.Error{Class: ir.ClassRateLimit, Status: 429, RetryAfter: b.wait, Message: "try again later"})
 		}
 	}
 	return b.Model.Generate(ctx, req)
@@ -74,7 +75,7 @@ func (o *overloaded) Generate(ctx context.Context, req provider.Request) iter.Se
 		return o.Model.Generate(ctx, req)
 	}
 	return func(yield func(provider.Chunk, error) bool) {
-		yield(provider.Chunk{}, &provider.Error{Class: provider.APIError, Status: 529, Message: "overloaded"})
+		yield(provider.Chunk{}, &provider.Error{Class: ir.ClassAPI, Status: 529, Message: "overloaded"})
 	}
 }
 

@@ -56,15 +56,15 @@ func TestAgentStepsKeepResultsWhenInterrupted(t *testing.T) {
 		},
 		steptest.Play{Name: "a number is text", Settings: plain, Replies: says(`42`), Value: `"42"`},
 		steptest.Play{
-			Name: "nothing is not an answer", Settings: plain, Replies: says(" \n"), Class: step.ClassInvalid,
+			Name: "nothing is not an answer", Settings: plain, Replies: says(" \n"), Class: ir.ClassInvalid,
 		},
 		steptest.Play{
 			Name: "half a text is not an answer", Settings: plain,
-			Replies: []steptest.Reply{{Text: "Once upon", Stop: provider.CutOff}}, Class: step.ClassInvalid,
+			Replies: []steptest.Reply{{Text: "Once upon", Stop: provider.CutOff}}, Class: ir.ClassInvalid,
 		},
 		steptest.Play{
 			Name: "a refusal is not an answer", Settings: plain,
-			Replies: []steptest.Reply{{Text: "I will not", Stop: provider.Refused}}, Class: step.ClassInvalid,
+			Replies: []steptest.Reply{{Text: "I will not", Stop: provider.Refused}}, Class: ir.ClassInvalid,
 		},
 
 		steptest.Play{
@@ -77,7 +77,7 @@ func TestAgentStepsKeepResultsWhenInterrupted(t *testing.T) {
 		},
 		steptest.Play{
 			Name: "F8: never", Settings: plain, With: steptest.Writes("a", "b"),
-			Replies: says(`{"a":1}`, `{"a":1}`, `{"a":1}`), Class: step.ClassInvalid,
+			Replies: says(`{"a":1}`, `{"a":1}`, `{"a":1}`), Class: ir.ClassInvalid,
 		},
 		steptest.Play{Name: "a schema", Settings: wanting, Replies: says(`{"n": "one"}`, `{"n": 1}`), Value: `{"n":1}`},
 		steptest.Play{
@@ -88,7 +88,7 @@ func TestAgentStepsKeepResultsWhenInterrupted(t *testing.T) {
 			Name:     "what is mended with a placeholder is not an answer",
 			Settings: plain, With: steptest.Writes("a", "b"),
 			Replies: says(`{"a":"x"}`, `{"a":"x","b":"<your answer>"}`, `{"a":"x","b":"TODO"}`),
-			Class:   step.ClassInvalid,
+			Class:   ir.ClassInvalid,
 		},
 		steptest.Play{
 			Name: "the third time it is one", Settings: plain, With: steptest.Writes("a", "b"),
@@ -101,7 +101,7 @@ func TestAgentStepsKeepResultsWhenInterrupted(t *testing.T) {
 		steptest.Play{Name: "F40: approved", Settings: critic, Replies: says(`{"approved": true, "reason": "good"}`), Value: `{"approved":true,"reason":"good"}`},
 		steptest.Play{
 			Name: "F40: what is no verdict", Settings: critic,
-			Replies: says(`{"approved": "perhaps"}`, `perhaps approved`, `{"approved": 1}`), Class: step.ClassInvalid,
+			Replies: says(`{"approved": "perhaps"}`, `perhaps approved`, `{"approved": 1}`), Class: ir.ClassInvalid,
 		},
 		steptest.Play{Name: "F40: a verdict has no parts", Settings: critic, With: steptest.Writes("a", "b"), Replies: says(`{"approved": false}`), Value: `{"approved":false}`},
 
@@ -153,22 +153,22 @@ func TestAgentStepsKeepResultsWhenInterrupted(t *testing.T) {
 			Notes: []string{p, r, tc, tr, r, tc, tr, r, tc, tr, p, r, tc, tr, r},
 		},
 		steptest.Play{
-			Name: "and ends the step", Settings: handy, Replies: searches(19), Class: step.ClassInvalid,
+			Name: "and ends the step", Settings: handy, Replies: searches(19), Class: ir.ClassInvalid,
 			Tools: map[string]steptest.Tool{"search": {Answer: `"no such thing"`, No: true}},
 			Notes: []string{p, r, tc, tr, r, tc, tr, r, tc, tr, p, r, tc, tr, r, tc, tr},
 		},
 		steptest.Play{
 			Name: "no end of tools", Settings: steptest.Settings{"agent": "handy", "max_turns": 2},
-			Replies: searches(3), Tools: search, Class: step.ClassInvalid,
+			Replies: searches(3), Tools: search, Class: ir.ClassInvalid,
 		},
 		steptest.Play{
 			Name: "tools without having any", Settings: plain, Replies: searches(1),
-			Tools: search, Class: step.ClassInvalid,
+			Tools: search, Class: ir.ClassInvalid,
 		},
 
 		steptest.Play{
 			Name: "a model that fails", Settings: plain, Class: "RATE_LIMIT",
-			Replies: []steptest.Reply{{Fail: &provider.Error{Class: provider.RateLimit, Message: "slow down"}}},
+			Replies: []steptest.Reply{{Fail: &provider.Error{Class: ir.ClassRateLimit, Message: "slow down"}}},
 			Notes:   []string{p, journal.NoteModelError},
 		},
 		steptest.Play{
@@ -177,7 +177,7 @@ func TestAgentStepsKeepResultsWhenInterrupted(t *testing.T) {
 		},
 		steptest.Play{
 			Name: "an agent that does not exist", Settings: steptest.Settings{"agent": "nobody"},
-			Class: step.ClassMissing,
+			Class: ir.ClassMissing,
 		},
 	)
 }
@@ -408,10 +408,10 @@ func TestAgentsWithUnfinishedToolCallsAsk(t *testing.T) {
 }
 
 func TestBudgetRefused(t *testing.T) {
-	log, world := &steptest.Log{Refuse: step.Errorf(step.ClassBudget, "used up")}, &steptest.World{Replies: says("x")}
+	log, world := &steptest.Log{Refuse: step.Errorf(ir.ClassBudget, "used up")}, &steptest.World{Replies: says("x")}
 	_, err := steptest.Play{Settings: plain}.Done(t, agent.Runner{}, log, world)
 	var failure *step.Error
-	if !errors.As(err, &failure) || failure.Class != step.ClassBudget || len(world.Requests) > 0 {
+	if !errors.As(err, &failure) || failure.Class != ir.ClassBudget || len(world.Requests) > 0 {
 		t.Errorf("%v, %d calls", err, len(world.Requests))
 	}
 }

@@ -83,17 +83,17 @@ func TestArtifactStepsKeepResultsWhenInterrupted(t *testing.T) {
 		{
 			Name:     "one that is not there",
 			Settings: base("outputs/b.md", kinds.ArtifactInput{Name: "c.md", Read: "artifacts.all", Part: "c.md"}),
-			Class:    step.ClassInput,
+			Class:    ir.ClassInput,
 		},
 		{
 			Name:     "nothing given",
 			Settings: base("outputs/b.md", kinds.ArtifactInput{Name: "x", Read: "artifacts.none"}),
-			Class:    step.ClassInput,
+			Class:    ir.ClassInput,
 		},
 		{
 			Name:     "a file that is not there",
 			Settings: base("outputs/b.md", kinds.ArtifactInput{Name: "x", File: "outputs/none.txt"}),
-			Class:    step.ClassMissing,
+			Class:    ir.ClassMissing,
 		},
 	}
 	for i := range plays {

@@ -43,7 +43,7 @@ func newPlace(job *step.Job) (*place, error) {
 		return ""
 	})
 	if err != nil {
-		return nil, step.Errorf(step.ClassInput, "step %q cannot run: %v", job.Step.ID, err)
+		return nil, step.Errorf(ir.ClassInput, "step %q cannot run: %v", job.Step.ID, err)
 	}
 	p.keep = job.ProtectedFiles()
 	return p, nil

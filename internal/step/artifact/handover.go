@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/espalier-run/espalier/internal/ir"
 	"github.com/espalier-run/espalier/internal/step"
 	"github.com/espalier-run/espalier/internal/stepkind/kinds"
 )
@@ -44,7 +45,7 @@ func (s handoverSettings) Run(_ context.Context, job *step.Job) (step.Result, er
 			// The structure below the run's folder is kept, so that products of the same name do not collide.
 			to := path.Join(s.Directory, strings.TrimPrefix(s.Products[i].Path, at.layout.Outputs+"/"), name)
 			if err := at.write(to, files[name]); err != nil {
-				return step.Result{}, step.Errorf(step.ClassMissing, "the output cannot be written to %s: %v", to, err)
+				return step.Result{}, step.Errorf(ir.ClassMissing, "the output cannot be written to %s: %v", to, err)
 			}
 		}
 	}

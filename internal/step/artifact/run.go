@@ -79,7 +79,7 @@ func (s settings) Run(ctx context.Context, job *step.Job) (step.Result, error) {
 	}
 	for _, name := range slices.Sorted(maps.Keys(files)) {
 		if err := at.write(s.Produces+name, files[name]); err != nil {
-			return result, step.Errorf(step.ClassMissing, "step %q cannot write %s: %v", job.Step.ID, s.Produces+name,
+			return result, step.Errorf(ir.ClassMissing, "step %q cannot write %s: %v", job.Step.ID, s.Produces+name,
 				err)
 		}
 	}
@@ -135,7 +135,7 @@ func inputs(job *step.Job, at *place, list []kinds.ArtifactInput) ([]material, e
 				}
 			}
 			if err != nil {
-				return nil, step.Errorf(step.ClassMissing, "step %q works on %s, which cannot be read: %v", job.Step.ID,
+				return nil, step.Errorf(ir.ClassMissing, "step %q works on %s, which cannot be read: %v", job.Step.ID,
 					in.File, err)
 			}
 			out = append(out, material{at.fill(in.Name), text})
@@ -149,7 +149,7 @@ func inputs(job *step.Job, at *place, list []kinds.ArtifactInput) ([]material, e
 func valueOf(job *step.Job, in kinds.ArtifactInput) (string, error) {
 	i := slices.IndexFunc(job.Reads, func(r step.Read) bool { return r.Path == in.Read })
 	if i < 0 || job.Reads[i].Missing {
-		return "", step.Errorf(step.ClassInput, "step %q: input %s is missing", job.Step.ID, in.Name)
+		return "", step.Errorf(ir.ClassInput, "step %q: input %s is missing", job.Step.ID, in.Name)
 	}
 	value := job.Reads[i].Value
 	var files map[string]string
@@ -159,7 +159,7 @@ func valueOf(job *step.Job, in kinds.ArtifactInput) (string, error) {
 	case in.Part != "":
 		text, ok := files[in.Part]
 		if !ok {
-			return "", step.Errorf(step.ClassInput, "step %q: input %s is missing: the folder has the files %q",
+			return "", step.Errorf(ir.ClassInput, "step %q: input %s is missing: the folder has the files %q",
 				job.Step.ID, in.Name, slices.Sorted(maps.Keys(files)))
 		}
 		return text, nil

@@ -41,7 +41,7 @@ func (s shellSettings) Run(ctx context.Context, job *step.Job) (step.Result, err
 	}
 	dir, err := at.makeRunDir()
 	if err != nil {
-		return step.Result{}, step.Errorf(step.ClassMissing, "cannot create the run's folder: %v", err)
+		return step.Result{}, step.Errorf(ir.ClassMissing, "cannot create the run's folder: %v", err)
 	}
 	environ, err := environment(&files, at, s, dir)
 	if err != nil {
@@ -70,7 +70,7 @@ func (s shellSettings) Run(ctx context.Context, job *step.Job) (step.Result, err
 	value, err := at.product(s.Produces)
 	if err != nil {
 		return step.Result{},
-			step.Errorf(step.ClassInvalid, "step %q did not produce %s: %v", job.Step.ID, s.Produces, err)
+			step.Errorf(ir.ClassInvalid, "step %q did not produce %s: %v", job.Step.ID, s.Produces, err)
 	}
 	return step.Result{Value: value}, nil
 }
@@ -112,7 +112,7 @@ func choose(job *step.Job, scripts []kinds.ShellScript) (string, kinds.ShellScri
 		missing = append(missing, s.Shell)
 	}
 	return "", kinds.ShellScript{},
-		step.Errorf(step.ClassMissing, "step %q needs %s, which is not installed", job.Step.ID,
+		step.Errorf(ir.ClassMissing, "step %q needs %s, which is not installed", job.Step.ID,
 			strings.Join(missing, " or "))
 }
 

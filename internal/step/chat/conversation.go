@@ -73,10 +73,10 @@ type Data struct {
 func (t *Conversation) Run(ctx context.Context, job *step.Job) (step.Result, error) {
 	read, err := newReader(t.Form)
 	if err != nil {
-		return step.Result{}, step.Errorf(step.ClassInput, "%v", err)
+		return step.Result{}, step.Errorf(ir.ClassInput, "%v", err)
 	}
 	if job.Model == nil {
-		return step.Result{}, step.Errorf(step.ClassMissing,
+		return step.Result{}, step.Errorf(ir.ClassMissing,
 			"step %q needs a model, and none is configured", job.Step.ID)
 	}
 	c := newLoop(t, job)
@@ -221,7 +221,7 @@ func (c *loop) run(ctx context.Context, read *reader) (json.RawMessage, error) {
 		}
 		if uses := toolUses(reply.Blocks); len(uses) > 0 && reply.AgentResult == nil {
 			if c.turns-repairs >= most {
-				return nil, step.Errorf(step.ClassInvalid, "%s asked for the tool %q in turn %d, its last one",
+				return nil, step.Errorf(ir.ClassInvalid, "%s asked for the tool %q in turn %d, its last one",
 					c.agentName(), uses[0].ToolName, most)
 			}
 			if err := c.useTools(ctx, uses); err != nil {
@@ -243,7 +243,7 @@ func (c *loop) run(ctx context.Context, read *reader) (json.RawMessage, error) {
 				why += ". Thinking counts too: raise max_tokens of the agent, or for all agents in espalier.yaml " +
 					"under defaults"
 			}
-			return nil, step.Errorf(step.ClassInvalid, "the reply of %s does not meet its contract, %s: %s%s",
+			return nil, step.Errorf(ir.ClassInvalid, "the reply of %s does not meet its contract, %s: %s%s",
 				c.agentName(), c.Form.String(), why, c.quote(reply))
 		}
 		if repairs == 0 {
@@ -314,7 +314,7 @@ func (c *loop) replay(kind string, into any) (bool, error) {
 		return false, nil
 	}
 	if err := json.Unmarshal(c.past[0].Data, into); err != nil {
-		return false, step.Errorf(classInternal, "note %d of %s cannot be read: %v", c.past[0].N, c.job.Key, err)
+		return false, step.Errorf(ir.ClassInternal, "note %d of %s cannot be read: %v", c.past[0].N, c.job.Key, err)
 	}
 	c.past = c.past[1:]
 	return true, nil
@@ -324,13 +324,11 @@ func (c *loop) replay(kind string, into any) (bool, error) {
 // done: a conversation that differs from its notes would pay again for replies.
 func (c *loop) checkReplayed() error {
 	if len(c.past) > 0 {
-		return step.Errorf(classInternal, "journal mismatch on resume of %s: unexpected note %q; "+step.RepeatHelp,
+		return step.Errorf(ir.ClassInternal, "journal mismatch on resume of %s: unexpected note %q; "+step.RepeatHelp,
 			c.job.Key, c.past[0].Kind)
 	}
 	return nil
 }
-
-const classInternal = journal.ClassInternal
 
 // note keeps a note until the next durable write.
 func (c *loop) note(n step.Note) { c.pending = append(c.pending, n) }
@@ -615,12 +613,12 @@ func (c *loop) retryNote(err error, wait time.Duration, worst journal.Usage, hel
 
 // errNoReply is the error of a stream that ended without a complete reply. It is charged, because the provider may bill
 // it.
-var errNoReply = &provider.Error{Class: provider.APIError, Message: "the model's reply broke off", Billable: true}
+var errNoReply = &provider.Error{Class: ir.ClassAPI, Message: "the model's reply broke off", Billable: true}
 
 // modelError returns an error of a provider in the form of notes.
 func modelError(err error) journal.ModelError {
 	if failed, ok := errors.AsType[*provider.Error](err); ok {
 		return journal.ModelError{Class: failed.Class, Message: failed.Message, Status: failed.Status}
 	}
-	return journal.ModelError{Class: step.ClassAPI, Message: err.Error()}
+	return journal.ModelError{Class: ir.ClassAPI, Message: err.Error()}
 }

@@ -9,6 +9,7 @@ import (
 
 	"github.com/google/uuid"
 
+	"github.com/espalier-run/espalier/internal/ir"
 	"github.com/espalier-run/espalier/internal/journal"
 	"github.com/espalier-run/espalier/internal/provider"
 	"github.com/espalier-run/espalier/internal/step"
@@ -65,7 +66,7 @@ func (c *loop) grant() error {
 	}
 	grants, problem := step.Grants(c.external.info, c.caller())
 	if problem != "" {
-		return step.Errorf(step.ClassMissing, "%s", problem)
+		return step.Errorf(ir.ClassMissing, "%s", problem)
 	}
 	c.external.grants = grants
 	return nil

@@ -112,7 +112,7 @@ func (c *loop) checkRepeats(results []journal.ToolUse) error {
 		c.failed[call]++
 		switch n := c.failed[call]; {
 		case n >= stopAfter:
-			return step.Errorf(step.ClassInvalid,
+			return step.Errorf(ir.ClassInvalid,
 				"%s called the tool %q %d times with the same arguments, and it failed in the same way each time: %s",
 				c.agentName(), r.Name, n, r.Error)
 		case n == warnAfter:
@@ -230,7 +230,7 @@ func (p *pastCalls) of(id, key string) pastCall {
 func (p *pastCalls) leftOver(key string) error {
 	for _, use := range p.uses {
 		if !use.found {
-			return step.Errorf(classInternal, "journal mismatch on resume of %s: unexpected call of tool %q; "+
+			return step.Errorf(ir.ClassInternal, "journal mismatch on resume of %s: unexpected call of tool %q; "+
 				step.RepeatHelp, key, use.Name)
 		}
 	}

@@ -45,7 +45,7 @@ func (s settings) Run(ctx context.Context, job *step.Job) (step.Result, error) {
 	if conflicts := m.conflicts(); len(conflicts) > 0 {
 		result, err = m.settle(ctx, job, s, conflicts)
 	}
-	if f, ok := errors.AsType[*step.Error](err); err != nil && (!ok || f.Class != step.ClassMerge) {
+	if f, ok := errors.AsType[*step.Error](err); err != nil && (!ok || f.Class != ir.ClassMerge) {
 		return result, err
 	}
 	decisions := m.decisions()
@@ -69,7 +69,7 @@ func complete(set settings, branches []step.Branch) error {
 		}
 	}
 	if len(missing) > 0 {
-		return step.Errorf(step.ClassInvalid, "%s", strings.Join(missing, "; "))
+		return step.Errorf(ir.ClassInvalid, "%s", strings.Join(missing, "; "))
 	}
 	return nil
 }
@@ -94,7 +94,7 @@ func (m *merge) settle(ctx context.Context, job *step.Job, set settings, conflic
 	default:
 		names := xslices.Map(conflicts, func(s *slot) string { return s.contradiction() })
 		return step.Result{},
-			step.Errorf(step.ClassMerge, "the workers of step %q contradict each other: %s", job.Step.ID,
+			step.Errorf(ir.ClassMerge, "the workers of step %q contradict each other: %s", job.Step.ID,
 				strings.Join(names, "; "))
 	}
 	return step.Result{}, nil
@@ -105,7 +105,7 @@ func (m *merge) ask(ctx context.Context, job *step.Job, set settings, conflicts 
 	critic := job.Workflow.Agent(set.Critic)
 	if critic == nil {
 		return step.Result{},
-			step.Errorf(step.ClassMissing, "conflicts in step %q go to the critic %q, and there is no such agent",
+			step.Errorf(ir.ClassMissing, "conflicts in step %q go to the critic %q, and there is no such agent",
 				job.Step.ID, set.Critic)
 	}
 	alone := *critic
@@ -124,7 +124,7 @@ func (m *merge) ask(ctx context.Context, job *step.Job, set settings, conflicts 
 	}
 	var answers map[string]json.RawMessage
 	if err := json.Unmarshal(result.Value, &answers); err != nil {
-		return result, step.Errorf(step.ClassInvalid, "the critic's answer cannot be read: %v", err)
+		return result, step.Errorf(ir.ClassInvalid, "the critic's answer cannot be read: %v", err)
 	}
 	for i, s := range conflicts {
 		var answer struct {
@@ -132,7 +132,7 @@ func (m *merge) ask(ctx context.Context, job *step.Job, set settings, conflicts 
 			Reason string `json:"reason"`
 		}
 		if err := json.Unmarshal(answers[strconv.Itoa(i+1)], &answer); err != nil {
-			return result, step.Errorf(step.ClassInvalid, "the critic's answer to conflict %d cannot be read: %v", i+1,
+			return result, step.Errorf(ir.ClassInvalid, "the critic's answer to conflict %d cannot be read: %v", i+1,
 				err)
 		}
 		s.choose(answer.Choice-1, "critic")

@@ -78,7 +78,7 @@ func TestCombineStepsKeepResultsWhenInterrupted(t *testing.T) {
 		},
 		steptest.Play{
 			Name: "F22: a conflict fails and is recorded", Settings: by("combine_by_type", "", key...),
-			Class: step.ClassMerge, Notes: []string{merge},
+			Class: ir.ClassMerge, Notes: []string{merge},
 			With: results(`{"type":"risk","items":[{"label":"x","p":1}]}`,
 				`{"type":"risk","items":[{"label":"x","p":2}]}`),
 		},
@@ -187,7 +187,7 @@ func TestCombineStepsKeepResultsWhenInterrupted(t *testing.T) {
 		},
 		steptest.Play{
 			Name: "F24: a tie is a conflict", Settings: by("vote", ""), With: results(`"yes"`, `"no"`),
-			Class: step.ClassMerge,
+			Class: ir.ClassMerge,
 		},
 		steptest.Play{
 			Name: "F24: a tie is settled", Settings: by("vote", "first_wins"), With: results(`"yes"`, `"no"`),
@@ -251,12 +251,12 @@ func TestCombineStepsKeepResultsWhenInterrupted(t *testing.T) {
 		},
 		steptest.Play{
 			Name: "F23: no such critic", Settings: by("send_to_critic", "", "critic", "missing"),
-			With: results(`{"a":1}`, `{"a":2}`), Class: step.ClassMissing,
+			With: results(`{"a":1}`, `{"a":2}`), Class: ir.ClassMissing,
 		},
 
 		steptest.Play{
 			Name: "required fields", Settings: by("union", "", "required_fields", []string{"type", "items"}),
-			With: results(`{"type":"a","items":[1]}`, `{"type":"a"}`), Class: step.ClassInvalid,
+			With: results(`{"type":"a","items":[1]}`, `{"type":"a"}`), Class: ir.ClassInvalid,
 		},
 	)
 }
@@ -325,7 +325,7 @@ func TestEachDecisionIsRecorded(t *testing.T) {
 func TestFailureIsTyped(t *testing.T) {
 	_, _, _, err := run(t, by("vote", ""), results(`{"a":1}`, `{"a":2}`))
 	var f *step.Error
-	if !errors.As(err, &f) || f.Class != step.ClassMerge {
+	if !errors.As(err, &f) || f.Class != ir.ClassMerge {
 		t.Error(err)
 	}
 }

@@ -14,6 +14,7 @@ import (
 	"syscall"
 	"testing"
 
+	"github.com/espalier-run/espalier/internal/ir"
 	"github.com/espalier-run/espalier/internal/journal"
 	"github.com/espalier-run/espalier/internal/shell"
 	"github.com/espalier-run/espalier/internal/step"
@@ -45,20 +46,20 @@ func TestCommandStepsKeepResultsWhenInterrupted(t *testing.T) {
 		{Name: "templates", Settings: cmd("echo {{escape .states.a.Output}} {{.loop.Index1}} {{.loop.Item}} {{inputs.who}}"), Value: `{"Output":"it's 2 x me\n","Stderr":"","ExitCode":0,"Status":"completed"}`},
 		{Name: "where it runs", Settings: cmd(`[ "$(pwd -P)" = "$(cd ` + dir + ` && pwd -P)" ] && echo yes`), Value: `{"Output":"yes\n","Stderr":"","ExitCode":0,"Status":"completed"}`},
 		{Name: "what is not text", Settings: cmd(`printf '\377x'`), Value: `{"Output":"�x","Stderr":"","ExitCode":0,"Status":"completed"}`},
-		{Name: "a failure", Settings: cmd("echo why >&2; exit 3"), Class: step.ClassCommand, Notes: notes},
+		{Name: "a failure", Settings: cmd("echo why >&2; exit 3"), Class: ir.ClassCommand, Notes: notes},
 		{
 			Name: "a name that nothing has", Settings: cmd("echo {{.states.nowhere.Output}}"),
-			Class: step.ClassInput, Notes: []string{},
+			Class: ir.ClassInput, Notes: []string{},
 		},
 		{
 			Name: "no such folder", Settings: steptest.Settings{"command": "true", "dir": "nowhere"},
-			Class: step.ClassMissing, Notes: []string{},
+			Class: ir.ClassMissing, Notes: []string{},
 		},
 		{Name: "shebang", Settings: steptest.Settings{"script": "#!/bin/cat\nof {{.states.a.Output}}"}, Value: `{"Output":"#!/bin/cat\nof it's","Stderr":"","ExitCode":0,"Status":"completed"}`},
 		{Name: "a script without", Settings: steptest.Settings{"script": "x=1\necho $x", "shell": "/bin/sh"}, Value: `{"Output":"1\n","Stderr":"","ExitCode":0,"Status":"completed"}`},
 		{
 			Name: "no timeout at all", Settings: steptest.Settings{"command": "true", "timeout": "soon"},
-			Class: step.ClassInput, Notes: []string{},
+			Class: ir.ClassInput, Notes: []string{},
 		},
 	}
 	for i := range plays {
@@ -73,8 +74,8 @@ func TestTimeoutsAreTemplates(t *testing.T) {
 	set := steptest.Settings{"command": "sleep 1000", "shell": "/bin/sh", "timeout": "{{.loop.Index1}}ms"}
 	_, err := run(t, t.TempDir(), set, reads(t.TempDir(), map[string]string{"loop": `{"index":1}`}))
 	var failed *step.Error
-	if !errors.As(err, &failed) || failed.Class != step.ClassTimeout {
-		t.Errorf("got %v, want a failure of class %s", err, step.ClassTimeout)
+	if !errors.As(err, &failed) || failed.Class != ir.ClassTimeout {
+		t.Errorf("got %v, want a failure of class %s", err, ir.ClassTimeout)
 	}
 }
 
@@ -562,9 +563,9 @@ func TestScriptFiles(t *testing.T) {
 			t.Errorf("%s: %+v, %v", file, left, err)
 		}
 	}
-	for file, class := range map[string]step.Class{
-		"y.sh": step.ClassMissing, "long.sh": step.ClassMissing,
-		".": step.ClassMissing, "{{.inputs.none}}.sh": step.ClassInput,
+	for file, class := range map[string]ir.Class{
+		"y.sh": ir.ClassMissing, "long.sh": ir.ClassMissing,
+		".": ir.ClassMissing, "{{.inputs.none}}.sh": ir.ClassInput,
 	} {
 		_, err := run(t, dir, steptest.Settings{"script_file": file, "folder": folder}, with)
 		if failed, ok := errors.AsType[*step.Error](err); !ok || failed.Class != class {
@@ -672,7 +673,7 @@ func TestValuesChooseOwnFoldersOnly(t *testing.T) {
 			set["dir"] = template
 			_, err := run(t, dir, set, with)
 			failed, ok := errors.AsType[*step.Error](err)
-			if (err == nil) != (works || trusted) || ok && failed.Class != step.ClassInput {
+			if (err == nil) != (works || trusted) || ok && failed.Class != ir.ClassInput {
 				t.Errorf("%s with %q: %v", template, value, err)
 			}
 		}
@@ -725,31 +726,31 @@ func TestCommandsThatCannotRunHaveAClass(t *testing.T) {
 	for name, c := range map[string]struct {
 		set   steptest.Settings
 		with  func(*step.Job)
-		class step.Class
+		class ir.Class
 	}{
-		"called": {cmd("touch pwned"), func(j *step.Job) { j.MayRunCommands = false }, step.ClassDenied},
+		"called": {cmd("touch pwned"), func(j *step.Job) { j.MayRunCommands = false }, ir.ClassDenied},
 		"long command": {cmd("touch pwned #" + strings.Repeat("x", 100<<10)), func(j *step.Job) {
 			j.Dir = blocked
-		}, step.ClassMissing},
+		}, ir.ClassMissing},
 		"long input": {
 			steptest.Settings{"command": "touch pwned", "export": []string{"doc"}},
-			func(j *step.Job) { j.Dir = blocked }, step.ClassMissing,
+			func(j *step.Job) { j.Dir = blocked }, ir.ClassMissing,
 		},
 		"script": {steptest.Settings{"script": "#!/bin/sh\ntouch pwned"}, func(j *step.Job) {
 			j.Dir = blocked
-		}, step.ClassMissing},
-		"no place": {cmd("touch pwned"), func(j *step.Job) { j.Dir, j.Reads = blocked, nil }, step.ClassMissing},
+		}, ir.ClassMissing},
+		"no place": {cmd("touch pwned"), func(j *step.Job) { j.Dir, j.Reads = blocked, nil }, ir.ClassMissing},
 		"of others": {steptest.Settings{"script": "#!/usr/bin/env touch\n{{.inputs.doc}}"}, func(j *step.Job) {
 			j.Untrusted = true
-		}, step.ClassInput},
+		}, ir.ClassInput},
 		"unknown timeout": {
-			steptest.Settings{"command": "touch pwned", "timeout": "{{.inputs.none}}"}, nil, step.ClassInput,
+			steptest.Settings{"command": "touch pwned", "timeout": "{{.inputs.none}}"}, nil, ir.ClassInput,
 		},
 		"unknown folder": {
-			steptest.Settings{"command": "touch pwned", "dir": "{{.inputs.none}}"}, nil, step.ClassInput,
+			steptest.Settings{"command": "touch pwned", "dir": "{{.inputs.none}}"}, nil, ir.ClassInput,
 		},
 		"unknown shell": {
-			steptest.Settings{"command": "touch pwned", "shell": "{{.inputs.none}}"}, nil, step.ClassInput,
+			steptest.Settings{"command": "touch pwned", "shell": "{{.inputs.none}}"}, nil, ir.ClassInput,
 		},
 	} {
 		project := filepath.Join(dir, name)
@@ -837,7 +838,7 @@ func TestFailingHooksStopOnlyStrictSteps(t *testing.T) {
 	}
 	// A strict one ends it, and what was told before that stays told.
 	_, notes, err = hooked(t, dir, steptest.Settings{"hooks": hooks{{"log": "begin"}, {"command": "exit 2"}, {"command": "touch never"}}, "strict": true}, `{}`, nil)
-	if failed, ok := errors.AsType[*step.Error](err); !ok || failed.Class != step.ClassCommand ||
+	if failed, ok := errors.AsType[*step.Error](err); !ok || failed.Class != ir.ClassCommand ||
 		failed.Message != "a hook failed: exit code 2" || !slices.Equal(notes, []string{"begin"}) {
 		t.Errorf("%q, %v", notes, err)
 	}
@@ -992,7 +993,7 @@ func TestStoppedHooksReturnTheCause(t *testing.T) {
 func TestMissingProjectFolderIsReported(t *testing.T) {
 	gone := filepath.Join(t.TempDir(), "gone")
 	_, err := run(t, t.TempDir(), cmd("true"), reads(gone, nil))
-	if failed, ok := errors.AsType[*step.Error](err); !ok || failed.Class != step.ClassMissing ||
+	if failed, ok := errors.AsType[*step.Error](err); !ok || failed.Class != ir.ClassMissing ||
 		!strings.Contains(failed.Message, "which does not exist") {
 		t.Errorf("%v", err)
 	}
@@ -1018,7 +1019,7 @@ func TestStepOutputChoosesNoProgram(t *testing.T) {
 		"/bin/sh\x00/bin/cat": {"command": "true", "shell": "{{index .states.a \"Output\"}}"},
 	} {
 		left, err := run(t, dir, set, reads(dir, map[string]string{"states.a.Output": string(step.JSON(value))}))
-		if failed, ok := errors.AsType[*step.Error](err); !ok || failed.Class != step.ClassInput {
+		if failed, ok := errors.AsType[*step.Error](err); !ok || failed.Class != ir.ClassInput {
 			t.Errorf("%q: %+v, %v", value, left, err)
 		}
 	}

@@ -49,7 +49,7 @@ func (s hookSettings) Run(ctx context.Context, job *step.Job) (step.Result, erro
 		}
 		values["last"] = map[string]any{
 			"outcome": string(ir.Failed), "step": s.Failure.State,
-			"error": message, "class": string(journal.ClassEnded),
+			"error": message, "class": string(ir.ClassEnded),
 		}
 	}
 	setCurrentState(values, s.State)
@@ -71,7 +71,7 @@ func (s hookSettings) Run(ctx context.Context, job *step.Job) (step.Result, erro
 		results.Hooks = append(results.Hooks, one)
 		if err != nil && s.Strict {
 			return step.Result{Notes: append(notes, step.Note{Kind: journal.NoteHooks, Data: results})},
-				step.Errorf(step.ClassCommand, "%s", text)
+				step.Errorf(ir.ClassCommand, "%s", text)
 		}
 		if text != "" {
 			notes = append(notes, step.Note{Kind: journal.NoteLogLine, Data: journal.LogLine{Text: text}})
@@ -107,14 +107,14 @@ func repeatOutcome(job *step.Job, notes []step.Note) (step.Result, error) {
 	var last struct {
 		Outcome string          `json:"outcome"`
 		Error   string          `json:"error"`
-		Class   journal.Class   `json:"class"`
+		Class   ir.Class        `json:"class"`
 		Step    string          `json:"step"`
 		Value   json.RawMessage `json:"value"`
 	}
 	for _, read := range job.Reads {
 		if read.Path == "last" && !read.Missing {
 			if err := json.Unmarshal(read.Value, &last); err != nil {
-				return step.Result{Notes: notes}, step.Errorf(step.ClassInput, "%v", err)
+				return step.Result{Notes: notes}, step.Errorf(ir.ClassInput, "%v", err)
 			}
 		}
 	}
@@ -185,9 +185,9 @@ func requireFile(job *step.Job, template string, values expr.Values) error {
 	}
 	switch info, err := os.Stat(full); {
 	case err != nil:
-		return step.Errorf(step.ClassInput, "there is no file %q", path)
+		return step.Errorf(ir.ClassInput, "there is no file %q", path)
 	case info.IsDir():
-		return step.Errorf(step.ClassInput, "%q is a folder, not a file", path)
+		return step.Errorf(ir.ClassInput, "%q is a folder, not a file", path)
 	}
 	return nil
 }

@@ -11,6 +11,7 @@ import (
 	"strings"
 
 	"github.com/espalier-run/espalier/internal/expr"
+	"github.com/espalier-run/espalier/internal/ir"
 	"github.com/espalier-run/espalier/internal/lazyregexp"
 	"github.com/espalier-run/espalier/internal/private"
 	"github.com/espalier-run/espalier/internal/process"
@@ -74,7 +75,7 @@ func (s settings) run(ctx context.Context, job *step.Job) (step.Result, error) {
 	}
 	state.Status, state.Error = "failed", failure(outcome)
 	return step.Result{}, &step.Error{
-		Class: step.ClassCommand, Message: state.Error, Exit: outcome.Exit, Value: step.JSON(state),
+		Class: ir.ClassCommand, Message: state.Error, Exit: outcome.Exit, Value: step.JSON(state),
 	}
 }
 
@@ -142,7 +143,7 @@ func (r *preparer) prepare(set settings) (*exec.Program, error) {
 	script := set.Script
 	if set.ScriptFile != "" {
 		if script, err = readScript(file, set.Folder); err != nil {
-			return nil, step.Errorf(step.ClassMissing, "cannot read the script of step %q: %v", job.Step.ID, err)
+			return nil, step.Errorf(ir.ClassMissing, "cannot read the script of step %q: %v", job.Step.ID, err)
 		}
 	}
 	filled, err := r.fill(cmp.Or(set.Command, script), program, set.Command == "")
@@ -167,7 +168,7 @@ func (r *preparer) prepare(set settings) (*exec.Program, error) {
 			return nil, exec.NoFolder(job, dir)
 		}
 		if untrusted && !job.Simulated && !r.isOwn(dir) {
-			return nil, step.Errorf(step.ClassInput,
+			return nil, step.Errorf(ir.ClassInput,
 				"step %q: a value chooses the folder of the command, and %q is neither in the project nor a private "+
 					"temporary folder. Use {{raw …}} if you trust the value", job.Step.ID, dir)
 		}
@@ -204,7 +205,7 @@ func (r *preparer) fill(template, path string, script bool) (expr.ShellText, err
 		return r.job.FillShell(template, cmp.Or(by, path), r.values, r.untrustedRoots)
 	}
 	if r.job.Untrusted && strings.Contains(template, "{{") {
-		return expr.ShellText{}, step.Errorf(step.ClassInput, "step %q inserts values into a script for %s, and the "+
+		return expr.ShellText{}, step.Errorf(ir.ClassInput, "step %q inserts values into a script for %s, and the "+
 			"input of this run is not trusted. Read the variables AWF_INPUT_… in the script instead", r.job.Step.ID, by)
 	}
 	text, err := r.job.Fill(template, r.values)

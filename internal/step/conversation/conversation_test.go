@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/espalier-run/espalier/internal/ir"
 	"github.com/espalier-run/espalier/internal/journal"
 	"github.com/espalier-run/espalier/internal/step"
 	"github.com/espalier-run/espalier/internal/step/chat"
@@ -54,18 +55,18 @@ func TestConversationStepsKeepResultsWhenInterrupted(t *testing.T) {
 		},
 		{Name: "nothing to go on with", Settings: steptest.Settings{
 			"agent": "plain", "prompt": "x", "continue_from": "nowhere",
-		}, Class: step.ClassInput},
+		}, Class: ir.ClassInput},
 		{
 			Name: "no time", Settings: steptest.Settings{"agent": "plain", "prompt": "x", "timeout": "{{.inputs.who}}"},
-			Class: step.ClassInput,
+			Class: ir.ClassInput,
 		},
 		{
 			Name: "unknown agent", Settings: steptest.Settings{"agent": "nobody", "prompt": "x"},
-			Class: step.ClassMissing,
+			Class: ir.ClassMissing,
 		},
 		{
 			Name:     "a name that nothing has",
-			Settings: steptest.Settings{"agent": "plain", "prompt": "{{.inputs.x}}"}, Class: step.ClassInput,
+			Settings: steptest.Settings{"agent": "plain", "prompt": "{{.inputs.x}}"}, Class: ir.ClassInput,
 		},
 	}
 	for i := range plays {
@@ -81,7 +82,7 @@ func TestRepliesThatCannotBeUsed(t *testing.T) {
 	p := steptest.Play{Settings: steptest.Settings{"agent": "plain", "prompt": "x", "format": "json"}}
 	_, err := (conversation.Runner{}).Run(t.Context(), p.Job("conversation", t.TempDir(), &steptest.Log{}, world))
 	var failed *step.Error
-	if !errors.As(err, &failed) || failed.Class != step.ClassInvalid {
+	if !errors.As(err, &failed) || failed.Class != ir.ClassInvalid {
 		t.Fatal(err)
 	}
 	var got struct {

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"strings"
 
+	"github.com/espalier-run/espalier/internal/ir"
 	"github.com/espalier-run/espalier/internal/provider"
 	"github.com/espalier-run/espalier/internal/step"
 	"github.com/espalier-run/espalier/internal/step/chat"
@@ -42,7 +43,7 @@ func (s settings) readDialog(job *step.Job) (dialog, error) {
 			err = json.Unmarshal(r.Value, &d.said)
 		}
 		if err != nil {
-			return d, step.Errorf(step.ClassInput, "the conversation of step %q cannot be read: %v", s.Dialog, err)
+			return d, step.Errorf(ir.ClassInput, "the conversation of step %q cannot be read: %v", s.Dialog, err)
 		}
 	}
 	d.said = strings.TrimSpace(d.said)

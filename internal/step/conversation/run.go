@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"strings"
 
+	"github.com/espalier-run/espalier/internal/ir"
 	"github.com/espalier-run/espalier/internal/provider"
 	"github.com/espalier-run/espalier/internal/step"
 	"github.com/espalier-run/espalier/internal/step/chat"
@@ -116,11 +117,11 @@ func (s settings) resume(job *step.Job, c *chat.Conversation) error {
 		case r.Path == from+".Conversation":
 			_ = json.Unmarshal(r.Value, &c.Before) // anything else has no messages
 		case r.Path == from+".Session" && json.Unmarshal(r.Value, &c.Session) != nil:
-			return step.Errorf(step.ClassInput, "the session of step %q cannot be read", s.ContinueFrom)
+			return step.Errorf(ir.ClassInput, "the session of step %q cannot be read", s.ContinueFrom)
 		}
 	}
 	if len(c.Before) == 0 {
-		return step.Errorf(step.ClassInput, "step %q continues the conversation of %q, which has none",
+		return step.Errorf(ir.ClassInput, "step %q continues the conversation of %q, which has none",
 			job.Step.ID, s.ContinueFrom)
 	}
 	return nil
@@ -131,7 +132,7 @@ func (s settings) resume(job *step.Job, c *chat.Conversation) error {
 func withReply(err error, transcript *chat.Transcript) error {
 	var failure *step.Error
 	said := spoken(transcript.Messages)
-	if !errors.As(err, &failure) || failure.Class != step.ClassInvalid ||
+	if !errors.As(err, &failure) || failure.Class != ir.ClassInvalid ||
 		len(said) == 0 || said[len(said)-1].Role != provider.Assistant {
 		return err
 	}

@@ -72,14 +72,14 @@ func (p *Program) Run(ctx context.Context, job *step.Job) (process.Outcome, erro
 	}
 	switch {
 	case errors.Is(err, process.ErrTooMuch):
-		return none, step.Errorf(step.ClassCommand, "%s was stopped: it wrote more than %d MiB",
+		return none, step.Errorf(ir.ClassCommand, "%s was stopped: it wrote more than %d MiB",
 			p.Name, process.DefaultMaxOutput>>20)
 	case err != nil && ctx.Err() != nil:
 		return none, err
 	case err != nil && !job.Machine.IsFolder(p.Command.Dir):
 		return none, NoFolder(job, p.Command.Dir)
 	case err != nil:
-		return none, step.Errorf(step.ClassCommand, "%s: %v", p.Name, err)
+		return none, step.Errorf(ir.ClassCommand, "%s: %v", p.Name, err)
 	}
 	return outcome, nil
 }
@@ -102,7 +102,7 @@ func (p *Program) Failure(o process.Outcome) *step.Error {
 	if last := strings.Join(lines[max(0, len(lines)-most):], "\n"); last != "" {
 		message += ": " + last
 	}
-	return &step.Error{Class: step.ClassCommand, Message: message, Exit: o.Exit}
+	return &step.Error{Class: ir.ClassCommand, Message: message, Exit: o.Exit}
 }
 
 // Exit describes how a command ended: "exit code 2" or "signal: killed".
@@ -115,7 +115,7 @@ func Exit(o process.Outcome) string {
 
 // NoFolder returns the failure of a step whose folder does not exist.
 func NoFolder(job *step.Job, dir string) error {
-	return step.Errorf(step.ClassMissing, "step %q runs in %s, which does not exist", job.Step.ID, dir)
+	return step.Errorf(ir.ClassMissing, "step %q runs in %s, which does not exist", job.Step.ID, dir)
 }
 
 // Text returns what a command wrote as valid UTF-8.
@@ -169,7 +169,7 @@ func (f *Files) Add(pattern, text string) (string, error) {
 		err = errors.Join(err, file.Close())
 	}
 	if err != nil {
-		return "", step.Errorf(step.ClassMissing, "cannot write to the run's folder: %v", err)
+		return "", step.Errorf(ir.ClassMissing, "cannot write to the run's folder: %v", err)
 	}
 	return file.Name(), nil
 }

@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"github.com/espalier-run/espalier/internal/cpython"
+	"github.com/espalier-run/espalier/internal/ir"
 	"github.com/espalier-run/espalier/internal/process"
 	"github.com/espalier-run/espalier/internal/step"
 )
@@ -22,7 +23,7 @@ func (h *host) child(
 ) (json.RawMessage, error) {
 	path, err := h.job.Machine.Find("python3")
 	if err != nil {
-		return nil, step.Errorf(step.ClassMissing,
+		return nil, step.Errorf(ir.ClassMissing,
 			"--python needs python3, which was not found. Install Python 3, or run without --python.")
 	}
 	if err := h.job.MakeDir(); err != nil {
@@ -42,7 +43,7 @@ func (h *host) child(
 		}
 		box, err := confine(cmp.Or(h.job.Project, h.job.Dir), ".espalier", ".git", ".env")
 		if err != nil {
-			return nil, step.Errorf(step.ClassMissing, "python3 was not started because it cannot be confined: %v. "+
+			return nil, step.Errorf(ir.ClassMissing, "python3 was not started because it cannot be confined: %v. "+
 				"Start the run with --python=unconfined if you trust the code.", err)
 		}
 		box = box.For(h.job.Dir)
@@ -53,7 +54,7 @@ func (h *host) child(
 	defer cancel(nil)
 	p, err := h.job.Machine.Start(ctx, command)
 	if err != nil {
-		return nil, step.Errorf(step.ClassCommand, "python3 cannot be started: %v", err)
+		return nil, step.Errorf(ir.ClassCommand, "python3 cannot be started: %v", err)
 	}
 	defer func() {
 		p.Stop()
@@ -84,7 +85,7 @@ func interpreter(ctx context.Context, job *step.Job, c *process.Command) ([]stri
 	}
 	lines := strings.Split(strings.TrimSpace(string(outcome.Stdout)), "\n")
 	if outcome.Exit != 0 || len(lines) != 3 {
-		return nil, step.Errorf(step.ClassMissing, "python3 does not work here: %.200s",
+		return nil, step.Errorf(ir.ClassMissing, "python3 does not work here: %.200s",
 			strings.TrimSpace(string(outcome.Stderr)))
 	}
 	c.Path = lines[0]
@@ -96,9 +97,9 @@ func endedEarly(p *process.Process) error {
 	p.Stop()
 	outcome, err := p.Wait()
 	if err != nil {
-		return step.Errorf(step.ClassCommand, "python3: %v", err)
+		return step.Errorf(ir.ClassCommand, "python3: %v", err)
 	}
 	text := strings.TrimSpace(strings.ToValidUTF8(string(p.Errors()), "�"))
-	return step.Errorf(step.ClassCommand, "python3 ended with exit code %d before the code was done: %s",
+	return step.Errorf(ir.ClassCommand, "python3 ended with exit code %d before the code was done: %s",
 		outcome.Exit, text[strings.LastIndexByte(text, '\n')+1:])
 }

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/espalier-run/espalier/internal/ir"
 	"github.com/espalier-run/espalier/internal/process"
 	"github.com/espalier-run/espalier/internal/step"
 	"github.com/espalier-run/espalier/internal/step/node"
@@ -47,7 +48,7 @@ func TestPythonIsConfinedOrRefused(t *testing.T) {
 	}
 	_, err := run(noSandbox, settings{})
 	var f *step.Error
-	if !errors.As(err, &f) || f.Class != step.ClassMissing || !strings.Contains(f.Message, "--python=unconfined") {
+	if !errors.As(err, &f) || f.Class != ir.ClassMissing || !strings.Contains(f.Message, "--python=unconfined") {
 		t.Errorf("got %v", err)
 	}
 	if _, err := os.Stat(outside); err == nil {

@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/espalier-run/espalier/internal/ir"
 	"github.com/espalier-run/espalier/internal/journal"
 	"github.com/espalier-run/espalier/internal/step"
 	"github.com/espalier-run/espalier/internal/stepkind/kinds"
@@ -70,7 +71,7 @@ func (h *host) call(ctx context.Context, key string, workload json.RawMessage) (
 	out.Duration = math.Round(float64(done.Took.Microseconds())/100) / 10
 	h.unread = nil
 	if done.Failure != nil {
-		if len(h.set.Delegates) > 0 && done.Failure.Class == step.ClassInvalid {
+		if len(h.set.Delegates) > 0 && done.Failure.Class == ir.ClassInvalid {
 			h.unread = done.Failure
 		}
 		return fail(done.Failure.Message), nil

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/espalier-run/espalier/internal/cpython"
+	"github.com/espalier-run/espalier/internal/ir"
 	"github.com/espalier-run/espalier/internal/step"
 )
 
@@ -27,7 +28,7 @@ func (h *host) evaluate(ctx context.Context) (json.RawMessage, error) {
 		if ctx.Err() != nil {
 			return nil, err
 		}
-		return nil, step.Errorf(step.ClassMissing, "%v", err)
+		return nil, step.Errorf(ir.ClassMissing, "%v", err)
 	}
 	outer := ctx
 	ctx, cancel := context.WithCancelCause(ctx)

@@ -334,7 +334,7 @@ func TestEndlessCodeIsStopped(t *testing.T) {
 			_, err := steptest.Play{Settings: set, With: inProject(t)}.Done(t, node.Runner{}, &steptest.Log{},
 				&steptest.World{})
 			var f *step.Error
-			if !errors.As(err, &f) || f.Class != step.ClassTimeout || !strings.Contains(f.Message,
+			if !errors.As(err, &f) || f.Class != ir.ClassTimeout || !strings.Contains(f.Message,
 				"the code of f was stopped") {
 				t.Errorf("got %v", err)
 			}
@@ -475,11 +475,11 @@ func TestBudgetInsideANode(t *testing.T) {
     return {'list': out}
 `
 	play := steptest.Play{Settings: function(body, nil), With: with("list")}
-	log := &steptest.Log{Refuse: step.Errorf(step.ClassBudget, "the budget of tokens is exhausted"), RefuseAfter: 1}
+	log := &steptest.Log{Refuse: step.Errorf(ir.ClassBudget, "the budget of tokens is exhausted"), RefuseAfter: 1}
 	world := &steptest.World{Replies: []steptest.Reply{{Text: reply}, {Text: reply}}}
 	_, err := play.Done(t, node.Runner{}, log, world)
 	var f *step.Error
-	if !errors.As(err, &f) || f.Class != step.ClassBudget || len(world.Requests) != 1 {
+	if !errors.As(err, &f) || f.Class != ir.ClassBudget || len(world.Requests) != 1 {
 		t.Fatalf("got %v after %d requests", err, len(world.Requests))
 	}
 	rest := &steptest.World{Replies: []steptest.Reply{{Text: reply}}}

@@ -10,6 +10,7 @@ import (
 	"io"
 	"time"
 
+	"github.com/espalier-run/espalier/internal/ir"
 	"github.com/espalier-run/espalier/internal/step"
 	"github.com/espalier-run/espalier/internal/stepkind/kinds"
 )
@@ -62,7 +63,7 @@ func (h *host) converse(ctx context.Context, in io.Writer, out io.Reader, t *tim
 	for lines.Scan() {
 		var m message
 		if err := json.Unmarshal(lines.Bytes(), &m); err != nil {
-			return nil, step.Errorf(step.ClassCommand, "the code wrote to the connection with its host: %.100q",
+			return nil, step.Errorf(ir.ClassCommand, "the code wrote to the connection with its host: %.100q",
 				lines.Text())
 		}
 		h.printed.add(m.Printed)
@@ -122,7 +123,7 @@ func (h *host) newTimer(stop func(error)) *timer {
 	seconds := cmp.Or(h.set.Seconds, maxSeconds)
 	t := &timer{left: time.Duration(seconds * float64(time.Second)), running: time.Now()}
 	t.timer = time.AfterFunc(t.left, func() {
-		stop(step.Errorf(step.ClassTimeout,
+		stop(step.Errorf(ir.ClassTimeout,
 			"%s: the code of %s was stopped because it computed for more than %g seconds",
 			h.set.File, h.name(), seconds))
 	})

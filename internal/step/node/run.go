@@ -44,7 +44,7 @@ const NotePrinted = "printed"
 func (r Runner) Run(ctx context.Context, job *step.Job) (step.Result, error) {
 	set, err := stepkind.Decode[kinds.NodeSettings](job.Task)
 	if err != nil {
-		return step.Result{}, step.Errorf(step.ClassInput, "%v", err)
+		return step.Result{}, step.Errorf(ir.ClassInput, "%v", err)
 	}
 	if ctx.Err() != nil {
 		return step.Result{}, context.Cause(ctx)
@@ -142,13 +142,13 @@ func (h *host) chosen() (json.RawMessage, error) {
 		}
 		var keys []string
 		if json.Unmarshal(output.Data.Delegates, &keys) != nil {
-			return nil, step.Errorf(step.ClassInvalid,
+			return nil, step.Errorf(ir.ClassInvalid,
 				"agent %q: analysis_data.delegates must be a list of agents, not %.60s",
 				agent, output.Data.Delegates)
 		}
 		for _, key := range keys {
 			if !slices.Contains(h.set.Delegates, key) {
-				return nil, step.Errorf(step.ClassInvalid,
+				return nil, step.Errorf(ir.ClassInvalid,
 					"agent %q delegates to %q, which is not one of its agents: %s",
 					agent, key, strings.Join(h.set.Delegates, ", "))
 			}

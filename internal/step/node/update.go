@@ -37,7 +37,7 @@ func (set collectSettings) Run(_ context.Context, job *step.Job) (step.Result, e
 			}
 			var given map[string]json.RawMessage
 			if err := json.Unmarshal(r.Value, &given); err != nil {
-				return step.Result{}, step.Errorf(step.ClassInput, "the input is not an object with fields")
+				return step.Result{}, step.Errorf(ir.ClassInput, "the input is not an object with fields")
 			}
 			maps.Copy(out, given)
 		}
@@ -56,7 +56,7 @@ func (set collectSettings) Run(_ context.Context, job *step.Job) (step.Result, e
 		for _, key := range slices.Sorted(maps.Keys(changes)) {
 			value, err := reduce(set.Reducers[key], out[key], changes[key])
 			if err != nil {
-				return step.Result{}, step.Errorf(step.ClassInvalid, "field %q: %v", key, err)
+				return step.Result{}, step.Errorf(ir.ClassInvalid, "field %q: %v", key, err)
 			}
 			out[key] = value
 		}

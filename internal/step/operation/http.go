@@ -9,6 +9,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/espalier-run/espalier/internal/ir"
 	"github.com/espalier-run/espalier/internal/journal"
 	"github.com/espalier-run/espalier/internal/step"
 	"github.com/espalier-run/espalier/internal/tool"
@@ -52,7 +53,7 @@ func requested(in map[string]any) error {
 		seconds = d.Seconds()
 	}
 	if err != nil || seconds < 0 {
-		return step.Errorf(step.ClassInput, "the timeout of a request is %q, not seconds or a duration", text)
+		return step.Errorf(ir.ClassInput, "the timeout of a request is %q, not seconds or a duration", text)
 	}
 	if seconds > 0 { // 0 means the default
 		in["timeout_seconds"] = int(math.Ceil(seconds))
@@ -111,7 +112,7 @@ func retried(job *step.Job, set settings) ([]int, error) {
 			}
 			n, err := strconv.Atoi(text)
 			if err != nil {
-				return nil, step.Errorf(step.ClassInput, "%s of a request are %q, not numbers such as 503",
+				return nil, step.Errorf(ir.ClassInput, "%s of a request are %q, not numbers such as 503",
 					retryInput, fmt.Sprint(code))
 			}
 			out = append(out, n)

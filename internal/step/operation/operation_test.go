@@ -6,6 +6,7 @@ import (
 	"strconv"
 	"testing"
 
+	"github.com/espalier-run/espalier/internal/ir"
 	"github.com/espalier-run/espalier/internal/journal"
 	"github.com/espalier-run/espalier/internal/step"
 	"github.com/espalier-run/espalier/internal/step/operation"
@@ -33,18 +34,18 @@ func TestOperationStepsKeepResultsWhenInterrupted(t *testing.T) {
 		{Name: "in time", Settings: steptest.Settings{"operation": "send", "timeout": "{{.inputs.minutes}}m"}, Value: `{"Output":"sent","Stderr":"","ExitCode":0,"Status":"completed","Response":"sent"}`},
 		{
 			Name:     "no time",
-			Settings: steptest.Settings{"operation": "send", "timeout": "{{.inputs.host}}"}, Class: step.ClassInput,
+			Settings: steptest.Settings{"operation": "send", "timeout": "{{.inputs.host}}"}, Class: ir.ClassInput,
 		},
 		{Name: "text", Settings: steptest.Settings{"operation": "send"}, Value: `{"Output":"sent","Stderr":"","ExitCode":0,"Status":"completed","Response":"sent"}`},
-		{Name: "a no", Settings: steptest.Settings{"operation": "no"}, Class: step.ClassTool},
+		{Name: "a no", Settings: steptest.Settings{"operation": "no"}, Class: ir.ClassTool},
 		{
 			Name:     "inputs that do not fit",
-			Settings: steptest.Settings{"operation": "http.request"}, Class: step.ClassInput,
+			Settings: steptest.Settings{"operation": "http.request"}, Class: ir.ClassInput,
 		},
-		{Name: "not there", Settings: steptest.Settings{"operation": "nothing.like.it"}, Class: step.ClassMissing},
+		{Name: "not there", Settings: steptest.Settings{"operation": "nothing.like.it"}, Class: ir.ClassMissing},
 		{Name: "a name that nothing has", Settings: steptest.Settings{
 			"operation": "send", "inputs": map[string]any{"x": "{{.inputs.y}}"},
-		}, Class: step.ClassInput},
+		}, Class: ir.ClassInput},
 	}
 	for i := range plays {
 		plays[i].With, plays[i].Tools = with, tools
@@ -72,10 +73,10 @@ func TestEveryResponseIsAResultUnlessRetryable(t *testing.T) {
 		},
 		steptest.Play{
 			Name: "one to try again after", Settings: request("2", 503, 404),
-			Tools: answer(bad, true), Class: step.ClassTool,
+			Tools: answer(bad, true), Class: ir.ClassTool,
 		},
 		steptest.Play{
-			Name: "the same as a text", Settings: request("2s", "404"), Tools: answer(bad, true), Class: step.ClassTool,
+			Name: "the same as a text", Settings: request("2s", "404"), Tools: answer(bad, true), Class: ir.ClassTool,
 		},
 		steptest.Play{
 			Name: "JSON", Settings: request(2), Tools: answer(`{"status":200,"body":"","json":{"n":7}}`, false),
@@ -91,18 +92,18 @@ func TestEveryResponseIsAResultUnlessRetryable(t *testing.T) {
 			Name: "one status alone", Settings: steptest.Settings{"operation": "http.request", "inputs": map[string]any{
 				"url": "x", "timeout": 2, "retryable_status_codes": 404,
 			}},
-			Tools: answer(bad, true), Class: step.ClassTool,
+			Tools: answer(bad, true), Class: ir.ClassTool,
 		},
 		steptest.Play{
 			Name: "statuses of a template", Settings: request(2, "{{.inputs.codes}}"),
-			Tools: answer(bad, true), Class: step.ClassTool,
+			Tools: answer(bad, true), Class: ir.ClassTool,
 			With: func(j *step.Job) {
 				j.Reads = []step.Read{{Path: "input", Value: json.RawMessage(`{"codes":"503, 404"}`)}}
 			},
 		},
-		steptest.Play{Name: "statuses that are none", Settings: request(2, "5xx"), Tools: answer(`{"status":200,"body":"none"}`, false), Class: step.ClassInput},
+		steptest.Play{Name: "statuses that are none", Settings: request(2, "5xx"), Tools: answer(`{"status":200,"body":"none"}`, false), Class: ir.ClassInput},
 		steptest.Play{
-			Name: "no time at all", Settings: request("soon"), Tools: answer(bad, true), Class: step.ClassInput,
+			Name: "no time at all", Settings: request("soon"), Tools: answer(bad, true), Class: ir.ClassInput,
 		},
 	)
 }
@@ -138,7 +139,7 @@ func TestValuesInCode(t *testing.T) {
 			},
 		}
 		if want == "" {
-			p.Value, p.Class = "", step.ClassInput
+			p.Value, p.Class = "", ir.ClassInput
 		}
 		return p
 	}

@@ -68,7 +68,7 @@ func result(use journal.ToolUse) (step.Result, error) {
 		left.Response = json.RawMessage("{}")
 	}
 	return step.Result{}, &step.Error{
-		Class: cmp.Or(use.Class, step.ClassTool), Message: fmt.Sprintf("%s: %s", use.Name, use.Error),
+		Class: cmp.Or(use.Class, ir.ClassTool), Message: fmt.Sprintf("%s: %s", use.Name, use.Error),
 		Exit: 1, Value: step.JSON(left),
 	}
 }
@@ -113,7 +113,7 @@ func filled(job *step.Job, raw json.RawMessage, code string, untrustedRoots []st
 	d := json.NewDecoder(bytes.NewReader(raw))
 	d.UseNumber()
 	if err := d.Decode(&tree); err != nil {
-		return nil, step.Errorf(step.ClassInput, "the inputs of step %q: %v", job.Step.ID, err)
+		return nil, step.Errorf(ir.ClassInput, "the inputs of step %q: %v", job.Step.ID, err)
 	}
 	values := job.Values()
 	object, _ := tree.(map[string]any)

@@ -36,7 +36,7 @@ func TestPromptStepsKeepResultsWhenInterrupted(t *testing.T) {
 		steptest.Play{Name: "text", Settings: plain("text"), Replies: says(`{"a": 1}`), Value: `{"agent":"plain","output":"{\"a\": 1}"}`, Notes: []string{p, r}},
 		steptest.Play{Name: "JSON", Settings: plain("json"), Replies: says(`{"a": 1}`), Value: `{"agent":"plain","output":{"a":1}}`},
 		steptest.Play{Name: "JSON after a mend", Settings: plain("json"), Replies: says(`no`, `[1]`), Value: `{"agent":"plain","output":[1]}`},
-		steptest.Play{Name: "never JSON", Settings: plain("json"), Replies: says(`no`, `no`, `no`), Class: step.ClassInvalid},
+		steptest.Play{Name: "never JSON", Settings: plain("json"), Replies: says(`no`, `no`, `no`), Class: ir.ClassInvalid},
 		steptest.Play{Name: "A9: a number", Settings: plain(""), Replies: says(`42`), Value: `{"agent":"plain","output":42}`},
 		steptest.Play{Name: "A9: the last fence", Settings: plain(""), Replies: says("```json\n{\"a\":1}\n```\nor\n```JSON\n{\"a\":2}\n```"), Value: `{"agent":"plain","output":{"a":2}}`},
 		steptest.Play{Name: "A9: a bad last fence", Settings: plain(""), Replies: says("```json\n1\n```\n```json\nx\n```"), Value: `{"agent":"plain","output":"` + "```json\\n1\\n```\\n```json\\nx\\n```" + `"}`},
@@ -232,7 +232,7 @@ func TestPanicOfOneOfSeveralToolsIsAnError(t *testing.T) {
 	}
 	_, err := p.Done(t, prompt.Runner{}, &steptest.Log{}, &steptest.World{Tools: p.Tools, Replies: p.Replies})
 	failed, ok := errors.AsType[*step.Error](err)
-	if !ok || failed.Class != journal.ClassInternal || !strings.Contains(failed.Message, "tick") {
+	if !ok || failed.Class != ir.ClassInternal || !strings.Contains(failed.Message, "tick") {
 		t.Error(err)
 	}
 }

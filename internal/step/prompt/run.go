@@ -84,7 +84,7 @@ func (s settings) Run(ctx context.Context, job *step.Job) (step.Result, error) {
 			return result, err
 		}
 		if use.Error != "" {
-			return result, step.Errorf(step.ClassTool, "cannot keep the note of agent %q: %s", a.ID, use.Error)
+			return result, step.Errorf(ir.ClassTool, "cannot keep the note of agent %q: %s", a.ID, use.Error)
 		}
 	}
 	result.Value = step.JSON(out)
@@ -462,8 +462,8 @@ func callNamed(
 		return done.Use, err
 	}
 	result.Notes = done.Notes
-	if done.Use.Class == step.ClassMissing {
-		return done.Use, step.Errorf(step.ClassMissing,
+	if done.Use.Class == ir.ClassMissing {
+		return done.Use, step.Errorf(ir.ClassMissing,
 			"step %q needs the tool %q, which does not exist", job.Step.ID, name)
 	}
 	return done.Use, nil
@@ -510,7 +510,7 @@ func (s settings) callTool(ctx context.Context, job *step.Job, known *known) (st
 		return result, err
 	}
 	if use.Error != "" {
-		return result, step.Errorf(cmp.Or(use.Class, step.ClassTool), "the tool %q of step %q: %s",
+		return result, step.Errorf(cmp.Or(use.Class, ir.ClassTool), "the tool %q of step %q: %s",
 			s.Tool, job.Step.ID, use.Error)
 	}
 	result.Value = step.JSON(

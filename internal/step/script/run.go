@@ -10,6 +10,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/espalier-run/espalier/internal/ir"
 	"github.com/espalier-run/espalier/internal/process"
 	"github.com/espalier-run/espalier/internal/step"
 	"github.com/espalier-run/espalier/internal/step/exec"
@@ -106,7 +107,7 @@ for name in sys.argv[1:]:
 func (s settings) prepare(ctx context.Context, job *step.Job) (process.Command, error) {
 	in, ok := interpreters[s.Language]
 	if !ok {
-		return process.Command{}, step.Errorf(step.ClassMissing, "scripts in %q cannot be run", s.Language)
+		return process.Command{}, step.Errorf(ir.ClassMissing, "scripts in %q cannot be run", s.Language)
 	}
 	program := ""
 	for _, name := range in.programs {
@@ -116,7 +117,7 @@ func (s settings) prepare(ctx context.Context, job *step.Job) (process.Command, 
 		}
 	}
 	if program == "" {
-		return process.Command{}, step.Errorf(step.ClassMissing,
+		return process.Command{}, step.Errorf(ir.ClassMissing,
 			"step %q is written in %s, but %s is not installed. %s", job.Step.ID, s.Language, in.programs[0], in.get)
 	}
 	command := process.Command{
@@ -157,7 +158,7 @@ func (s settings) checkDependencies(ctx context.Context, job *step.Job, in inter
 			return err
 		case err != nil || outcome.Exit != 0:
 			p := exec.Program{Name: "the check"}
-			return step.Errorf(step.ClassMissing, "cannot check the dependencies of step %q: %v",
+			return step.Errorf(ir.ClassMissing, "cannot check the dependencies of step %q: %v",
 				job.Step.ID, cmp.Or(err, error(p.Failure(outcome))))
 		}
 		missing = strings.Fields(string(outcome.Stdout))
@@ -166,7 +167,7 @@ func (s settings) checkDependencies(ctx context.Context, job *step.Job, in inter
 	if len(missing) == 0 {
 		return nil
 	}
-	return step.Errorf(step.ClassMissing, "step %q has dependencies that are not installed: %s. %s",
+	return step.Errorf(ir.ClassMissing, "step %q has dependencies that are not installed: %s. %s",
 		job.Step.ID, strings.Join(missing, ", "), help)
 }
 

@@ -12,6 +12,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/espalier-run/espalier/internal/ir"
 	"github.com/espalier-run/espalier/internal/journal"
 	"github.com/espalier-run/espalier/internal/step"
 	"github.com/espalier-run/espalier/internal/step/script"
@@ -31,15 +32,15 @@ func TestScriptStepsKeepResultsWhenInterrupted(t *testing.T) {
 		{Name: "what is not text", Settings: sh(`printf '\377x'`), Value: `"�x"`},
 		{Name: "who it is", Settings: sh(`printf "$ESPALIER_RUN_ID $ESPALIER_STEP $ESPALIER_KEY"`), Value: `"r1 work /work#0"`},
 		{Name: "its trace", Settings: sh(`printf "$TRACEPARENT"`), Value: string(step.JSON(journal.TraceParent("", "r1")))},
-		{Name: "a failure", Settings: sh("echo why >&2; exit 3"), Class: step.ClassCommand, Notes: notes},
+		{Name: "a failure", Settings: sh("echo why >&2; exit 3"), Class: ir.ClassCommand, Notes: notes},
 		{
 			Name: "a language that is not there", Settings: steptest.Settings{"language": "cobol", "script": "x"},
-			Class: step.ClassMissing, Notes: []string{},
+			Class: ir.ClassMissing, Notes: []string{},
 		},
 		{Name: "F46: what is there", Settings: steptest.Settings{"language": "sh", "script": "echo 1", "dependencies": []string{"cat", "sh >= 1"}}, Value: `1`},
 		{Name: "F46: what is not", Settings: steptest.Settings{
 			"language": "sh", "script": "echo 1", "dependencies": []string{"no-such-command"},
-		}, Class: step.ClassMissing, Notes: []string{}},
+		}, Class: ir.ClassMissing, Notes: []string{}},
 	}
 	for language, code := range map[string]string{
 		"bash":       `read -r line; [[ $line == *"what a says"* ]] && echo '{"ok": true}'`,
@@ -85,7 +86,7 @@ func TestFailuresSayWhy(t *testing.T) {
 func TestMissingInterpreter(t *testing.T) {
 	t.Setenv("PATH", t.TempDir())
 	f := failure(t, steptest.Play{Settings: steptest.Settings{"language": "javascript", "script": "1"}})
-	if f.Class != step.ClassMissing || !strings.Contains(f.Message, "node") ||
+	if f.Class != ir.ClassMissing || !strings.Contains(f.Message, "node") ||
 		!strings.Contains(f.Message, "nodejs.org") {
 		t.Error(f.Message)
 	}
@@ -106,7 +107,7 @@ func TestMissingModules(t *testing.T) {
 			"language": language, "script": "1",
 			"dependencies": []string{c.there, "no-such-thing>=2", "nor_this[x]==1.0", "@nor/that@4"},
 		}})
-		if f.Class != step.ClassMissing || !strings.Contains(f.Message,
+		if f.Class != ir.ClassMissing || !strings.Contains(f.Message,
 			c.install+" no-such-thing nor_this @nor/that") || strings.Contains(f.Message, c.there+",") {
 			t.Error(f.Message)
 		}

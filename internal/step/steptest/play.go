@@ -23,7 +23,7 @@ type Play struct {
 	With func(*step.Job)
 	// Value is the expected result, as JSON; Class is the expected failure, if any.
 	Value string
-	Class journal.Class
+	Class ir.Class
 	// Notes are the kinds of its notes, in order, if they matter.
 	Notes []string
 	// Repeats allows an interrupted task to do everything again, because a person decided so.

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/espalier-run/espalier/internal/ir"
 	"github.com/espalier-run/espalier/internal/journal"
 	"github.com/espalier-run/espalier/internal/step"
 	"github.com/espalier-run/espalier/internal/step/steptest"
@@ -70,7 +71,7 @@ func TestCallWaitsForApproval(t *testing.T) {
 		log, world := told(log, c.answer), &steptest.World{Tools: p.Tools}
 		_, err := p.Done(t, tool.Runner{}, log, world)
 		var failed *step.Error
-		if !errors.As(err, &failed) || failed.Class != step.ClassDenied ||
+		if !errors.As(err, &failed) || failed.Class != ir.ClassDenied ||
 			!strings.Contains(failed.Message, c.says) || len(world.Calls) > 0 {
 			t.Errorf("%s: %v, calls %v", name, err, world.Calls)
 		}

@@ -44,7 +44,7 @@ func (s settings) Run(ctx context.Context, job *step.Job) (step.Result, error) {
 
 func result(job *step.Job, use journal.ToolUse) (step.Result, error) {
 	if use.Error != "" {
-		return step.Result{}, step.Errorf(cmp.Or(use.Class, step.ClassTool), "the tool %q of step %q: %s",
+		return step.Result{}, step.Errorf(cmp.Or(use.Class, ir.ClassTool), "the tool %q of step %q: %s",
 			use.Name, job.Step.ID, use.Error)
 	}
 	return step.Result{Value: use.Output}, nil
@@ -166,7 +166,7 @@ func fillCode(job *step.Job, list kinds.Argument) (any, error) {
 	}
 	command, failed := list.Command(job.Untrusted)
 	if failed != nil {
-		return nil, step.Errorf(step.ClassInput, "step %q: %s. %s", job.Step.ID, failed.Message, kinds.ArgumentHelp)
+		return nil, step.Errorf(ir.ClassInput, "step %q: %s. %s", job.Step.ID, failed.Message, kinds.ArgumentHelp)
 	}
 	return command.Standalone(), nil
 }
@@ -181,7 +181,7 @@ func lookup(job *step.Job, path string) (json.RawMessage, error) {
 		}
 	}
 	if best < 0 {
-		return nil, step.Errorf(step.ClassInput,
+		return nil, step.Errorf(ir.ClassInput,
 			"an argument of step %q is {{%s}}, which the step does not read. Add it to \"reads\".", job.Step.ID, path)
 	}
 	value := job.Reads[best].Value

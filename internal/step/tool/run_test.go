@@ -27,28 +27,28 @@ func TestToolStepsKeepResultsWhenInterrupted(t *testing.T) {
 		steptest.Play{Name: "a call", Settings: call, Tools: with(steptest.Tool{Answer: `{"hits":2}`}), Value: `{"hits":2}`, Notes: notes},
 		steptest.Play{Name: "a call that acts", Settings: call, Tools: with(steptest.Tool{Spec: acts, Answer: `1`}), Value: `1`, Notes: notes},
 		steptest.Play{Name: "nothing to say", Settings: call, Tools: with(steptest.Tool{}), Value: `null`},
-		steptest.Play{Name: "what is not JSON", Settings: call, Tools: with(steptest.Tool{Answer: `x`}), Class: step.ClassTool},
-		steptest.Play{Name: "a no", Settings: call, Tools: with(steptest.Tool{Answer: `"not found"`, No: true}), Class: step.ClassTool, Notes: notes},
+		steptest.Play{Name: "what is not JSON", Settings: call, Tools: with(steptest.Tool{Answer: `x`}), Class: ir.ClassTool},
+		steptest.Play{Name: "a no", Settings: call, Tools: with(steptest.Tool{Answer: `"not found"`, No: true}), Class: ir.ClassTool, Notes: notes},
 		steptest.Play{Name: "a failure", Settings: call, Tools: with(steptest.Tool{
 			Fail: &seam.Error{Class: "RATE_LIMIT", Message: "later"},
 		}), Class: "RATE_LIMIT", Notes: notes},
 		steptest.Play{Name: "a tool that does not take it", Settings: call, Tools: with(steptest.Tool{
-			Fail: &seam.Error{Class: step.ClassInput, Message: "not a file"},
-		}), Class: step.ClassInput, Notes: notes},
+			Fail: &seam.Error{Class: ir.ClassInput, Message: "not a file"},
+		}), Class: ir.ClassInput, Notes: notes},
 		steptest.Play{Name: "a tool that is not ready", Settings: call, Tools: with(steptest.Tool{
-			Fail: &seam.Error{Class: step.ClassMissing, Message: "no server"},
-		}), Class: step.ClassMissing, Notes: notes},
+			Fail: &seam.Error{Class: ir.ClassMissing, Message: "no server"},
+		}), Class: ir.ClassMissing, Notes: notes},
 		steptest.Play{
 			Name: "a failure of no class", Settings: call,
-			Tools: with(steptest.Tool{Fail: errors.New("broken")}), Class: step.ClassTool,
+			Tools: with(steptest.Tool{Fail: errors.New("broken")}), Class: ir.ClassTool,
 		},
-		steptest.Play{Name: "no such tool", Settings: call, Class: step.ClassMissing},
+		steptest.Play{Name: "no such tool", Settings: call, Class: ir.ClassMissing},
 		steptest.Play{
-			Name: "F26: denied", Settings: call, Tools: with(steptest.Tool{}), Class: step.ClassDenied,
+			Name: "F26: denied", Settings: call, Tools: with(steptest.Tool{}), Class: ir.ClassDenied,
 			With: func(j *step.Job) { j.Workflow.Tools.Deny = []ir.Name{{Name: "search"}} },
 		},
 		steptest.Play{
-			Name: "F39: what does not fit", Settings: call, Class: step.ClassInput, Notes: []string{},
+			Name: "F39: what does not fit", Settings: call, Class: ir.ClassInput, Notes: []string{},
 			Tools: with(steptest.Tool{Spec: seam.Spec{Schema: json.RawMessage(`{"required":["q"]}`)}}),
 		},
 	)
@@ -181,7 +181,7 @@ func TestReadsBecomeArgumentsOfTheTool(t *testing.T) {
 				&steptest.World{Tools: with(steptest.Tool{Spec: seam.Spec{Schema: json.RawMessage(c.schema)}, Answer: `1`})})
 			if c.fails != "" {
 				var failure *step.Error
-				if !errors.As(err, &failure) || failure.Class != step.ClassInput ||
+				if !errors.As(err, &failure) || failure.Class != ir.ClassInput ||
 					!strings.Contains(failure.Message, c.fails) || len(log.Notes) > 0 {
 					t.Errorf("%v, %v", err, log.Kinds())
 				}

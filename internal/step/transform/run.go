@@ -51,7 +51,7 @@ func (s settings) Run(ctx context.Context, job *step.Job) (step.Result, error) {
 	case kinds.TransformPresent:
 		value = step.JSON(map[string]any{"approved": present(job.Reads)})
 	default:
-		return step.Result{}, step.Errorf(step.ClassInput, "there is no transform %q", s.Mode)
+		return step.Result{}, step.Errorf(ir.ClassInput, "there is no transform %q", s.Mode)
 	}
 	return step.Result{Value: value, Notes: doneBy(job, s.Mode)}, nil
 }
@@ -76,18 +76,18 @@ func validate(job *step.Job) (json.RawMessage, error) {
 	}
 	s, err := schema.Compile(job.Workflow.Input.Schema)
 	if err != nil {
-		return nil, step.Errorf(step.ClassInput, "the schema of the input cannot be used: %v", err)
+		return nil, step.Errorf(ir.ClassInput, "the schema of the input cannot be used: %v", err)
 	}
 	value = s.Fill(value)
 	problems, err := s.Check(value)
 	if err != nil {
-		return nil, step.Errorf(step.ClassInput, "%v", err)
+		return nil, step.Errorf(ir.ClassInput, "%v", err)
 	}
 	if len(problems) == 0 {
 		return value, nil
 	}
 	lines := xslices.Map(problems, schema.Problem.String)
-	return nil, step.Errorf(step.ClassInput, "the input does not fit its schema: %s", strings.Join(lines, "; "))
+	return nil, step.Errorf(ir.ClassInput, "the input does not fit its schema: %s", strings.Join(lines, "; "))
 }
 
 // present reports whether every read has a value. It returns false if

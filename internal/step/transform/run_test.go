@@ -40,7 +40,7 @@ func TestTransformStepsKeepResultsWhenInterrupted(t *testing.T) {
 	done := []string{journal.NoteDone}
 	steptest.Runs(t, transform.Runner{},
 		steptest.Play{Name: "F27: input that fits", Settings: mode("validate"), With: input(`{"name":"x","pages":2}`), Value: `{"name":"x","pages":2,"tone":"dry"}`, Notes: done},
-		steptest.Play{Name: "F27: input that does not", Settings: mode("validate"), With: input(`{"pages":"two"}`), Class: step.ClassInput, Notes: done},
+		steptest.Play{Name: "F27: input that does not", Settings: mode("validate"), With: input(`{"pages":"two"}`), Class: ir.ClassInput, Notes: done},
 		steptest.Play{Name: "F27: no contract", Settings: mode("validate"), With: reads(`[1]`), Value: `[1]`},
 		steptest.Play{Name: "text", Settings: mode("text"), Value: `"<b>fixed</b>"`, Notes: done},
 		steptest.Play{

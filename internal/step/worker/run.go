@@ -52,7 +52,7 @@ func (s settings) Run(ctx context.Context, job *step.Job) (step.Result, error) {
 func (s settings) runCommand(ctx context.Context, job *step.Job, ask kinds.Ask) (step.Result, error) {
 	program, err := find(job, s.Command[0])
 	if err != nil {
-		return step.Result{}, step.Errorf(step.ClassMissing,
+		return step.Result{}, step.Errorf(ir.ClassMissing,
 			"the command of the agent %q is not installed: %v", s.Agent, err)
 	}
 	workload := json.RawMessage("{}")
@@ -71,7 +71,7 @@ func (s settings) runCommand(ctx context.Context, job *step.Job, ask kinds.Ask) 
 	}
 	value, problems := read(stdout)
 	if len(problems) > 0 {
-		return step.Result{}, step.Errorf(step.ClassInvalid,
+		return step.Result{}, step.Errorf(ir.ClassInvalid,
 			"the output of the agent %q does not meet its contract: %s", s.Agent, strings.Join(problems, "; "))
 	}
 	return step.Result{Value: value}, nil

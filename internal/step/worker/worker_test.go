@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/espalier-run/espalier/internal/ir"
 	"github.com/espalier-run/espalier/internal/journal"
 	"github.com/espalier-run/espalier/internal/step"
 	"github.com/espalier-run/espalier/internal/step/steptest"
@@ -25,11 +26,11 @@ func TestWorkerStepsKeepResultsWhenInterrupted(t *testing.T) {
 		},
 		steptest.Play{Name: "is mended", Settings: plain, Replies: []steptest.Reply{{Text: `{"meta_insight": "m"}`}, {Text: good}}, Value: good, Notes: []string{p, r, p, r}},
 		steptest.Play{
-			Name: "never does", Settings: plain, Class: step.ClassInvalid,
+			Name: "never does", Settings: plain, Class: ir.ClassInvalid,
 			Replies: []steptest.Reply{{Text: "no"}, {Text: `{"recommendations": "no"}`}, {Text: `{"recommendations": ["text"], "rules_applied": [], "meta_insight": ""}`}},
 		},
 		steptest.Play{
-			Name: "unknown agent", Settings: steptest.Settings{"agent": "nobody"}, Class: step.ClassMissing,
+			Name: "unknown agent", Settings: steptest.Settings{"agent": "nobody"}, Class: ir.ClassMissing,
 		},
 	)
 }
@@ -58,12 +59,12 @@ func TestWorkersRunTheirCommands(t *testing.T) {
 	}
 	for name, c := range map[string]struct {
 		body  string
-		class step.Class
+		class ir.Class
 		says  string
 	}{
-		"fails":    {"echo why >&2; exit 4", step.ClassCommand, "exit code 4: why"},
-		"text":     {"echo hello", step.ClassInvalid, "not JSON"},
-		"contract": {`echo '{"meta_insight": 1}'`, step.ClassInvalid, "recommendations"},
+		"fails":    {"echo why >&2; exit 4", ir.ClassCommand, "exit code 4: why"},
+		"text":     {"echo hello", ir.ClassInvalid, "not JSON"},
+		"contract": {`echo '{"meta_insight": 1}'`, ir.ClassInvalid, "recommendations"},
 	} {
 		_, err := run(script(name, c.body))
 		var f *step.Error

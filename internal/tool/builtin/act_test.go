@@ -19,6 +19,7 @@ import (
 	"syscall"
 	"testing"
 
+	"github.com/espalier-run/espalier/internal/ir"
 	"github.com/espalier-run/espalier/internal/netguard"
 	"github.com/espalier-run/espalier/internal/process"
 	"github.com/espalier-run/espalier/internal/tool"
@@ -33,7 +34,7 @@ func TestBashReturnsOutputWithinLimits(t *testing.T) {
 	for name, c := range map[string]struct {
 		input in
 		want  string
-		class tool.Class
+		class ir.Class
 	}{
 		"output": {
 			in{"command": "echo out; echo err >&2"},
@@ -135,7 +136,7 @@ func TestBashInASandbox(t *testing.T) {
 		t.Fatal(err)
 	}
 	w.options.Shell.Sandbox = box
-	for command, class := range map[string]tool.Class{
+	for command, class := range map[string]ir.Class{
 		`echo x > made; cat made "$ESPALIER_PROJECT/readme.md"`: "",
 		`echo x > "$ESPALIER_PROJECT/readme.md"`:                isError,
 		`cat ../../espalier.db`:                                 isError,
@@ -182,7 +183,7 @@ func TestRequestsReachOnlyAllowedAddresses(t *testing.T) {
 	for name, c := range map[string]struct {
 		input in
 		want  string
-		class tool.Class
+		class ir.Class
 	}{
 		"text": {in{"url": s.URL + "/text"}, `"body":"hello"`, ""},
 		"JSON": {in{
@@ -194,22 +195,22 @@ func TestRequestsReachOnlyAllowedAddresses(t *testing.T) {
 			`"body":"plain","type":"text/plain; charset=utf-8"`, "",
 		},
 		"a no":              {in{"url": s.URL + "/missing"}, `"status":404`, isError},
-		"an endless answer": {in{"url": s.URL + "/flood"}, "longer than", tool.ClassTool},
-		"no answer":         {in{"url": s.URL + "/hang", "timeout_seconds": 1}, "in time", tool.ClassTimeout},
+		"an endless answer": {in{"url": s.URL + "/flood"}, "longer than", ir.ClassTool},
+		"no answer":         {in{"url": s.URL + "/hang", "timeout_seconds": 1}, "in time", ir.ClassTimeout},
 		"a redirect inside": {
 			in{"url": s.URL + "/inside"},
 			"169.254.169.254 is a link-local address",
-			tool.ClassDenied,
+			ir.ClassDenied,
 		},
 		"another port of ours": {
 			in{"url": "http://127.0.0.1:1"},
 			"127.0.0.1 is a loopback address",
-			tool.ClassDenied,
+			ir.ClassDenied,
 		},
-		"a private address":      {in{"url": "http://10.0.0.1"}, "private address", tool.ClassDenied},
-		"one that is wrapped up": {in{"url": "http://[::ffff:192.168.0.1]"}, "private address", tool.ClassDenied},
-		"a file":                 {in{"url": "file:///etc/passwd"}, "only http and https", tool.ClassInput},
-		"nothing":                {in{"url": "x"}, "only http and https", tool.ClassInput},
+		"a private address":      {in{"url": "http://10.0.0.1"}, "private address", ir.ClassDenied},
+		"one that is wrapped up": {in{"url": "http://[::ffff:192.168.0.1]"}, "private address", ir.ClassDenied},
+		"a file":                 {in{"url": "file:///etc/passwd"}, "only http and https", ir.ClassInput},
+		"nothing":                {in{"url": "x"}, "only http and https", ir.ClassInput},
 	} {
 		t.Run(name, func(t *testing.T) {
 			if got, class := w.call(t, "http.request", c.input); !strings.Contains(got, c.want) || class != c.class {
@@ -223,7 +224,7 @@ func TestRequestsReachOnlyAllowedAddresses(t *testing.T) {
 	}
 	asked := ""
 	w.mayReach = func(address string) bool { asked = address; return false }
-	if got, class := w.call(t, "http.request", in{"url": s.URL + "/on"}); class != tool.ClassDenied || asked != s.URL+
+	if got, class := w.call(t, "http.request", in{"url": s.URL + "/on"}); class != ir.ClassDenied || asked != s.URL+
 		"/text" || strings.Contains(got, "hello") {
 		t.Errorf("sent on to where it may not go (%s): %s %s", asked, class, got)
 	}
@@ -231,7 +232,7 @@ func TestRequestsReachOnlyAllowedAddresses(t *testing.T) {
 	w.options.Network.Guard = netguard.Options{Resolve: func(context.Context, string) ([]netip.Addr, error) {
 		return []netip.Addr{netip.MustParseAddr("127.0.0.1")}, nil
 	}}
-	if got, class := w.call(t, "http.request", in{"url": "http://innocent.example"}); class != tool.ClassDenied ||
+	if got, class := w.call(t, "http.request", in{"url": "http://innocent.example"}); class != ir.ClassDenied ||
 		!strings.Contains(got, "innocent.example is at 127.0.0.1") {
 		t.Errorf("a name that means us: %s %s", class, got)
 	}
@@ -276,7 +277,7 @@ func TestNotificationsGoToTheirBackend(t *testing.T) {
 		"backend": "webhook", "webhook_url": s.URL + "/hook", "title": "Nightly", "message": "it <stands>",
 		"priority": "high",
 	}
-	if got, class := w.call(t, "notify.send", hook); class != tool.ClassDenied ||
+	if got, class := w.call(t, "notify.send", hook); class != ir.ClassDenied ||
 		!strings.Contains(got, "loopback address") {
 		t.Errorf("the network guard let it pass: %s %s", class, got)
 	}
@@ -284,17 +285,17 @@ func TestNotificationsGoToTheirBackend(t *testing.T) {
 	for name, c := range map[string]struct {
 		input in
 		want  string
-		class tool.Class
+		class ir.Class
 	}{
 		"log":           {in{"message": "hi"}, `{"backend":"log","status":"sent"}`, ""},
 		"webhook":       {hook, `{"backend":"webhook","status":"sent","status_code":200}`, ""},
 		"its refusal":   {in{"backend": "webhook", "webhook_url": s.URL + "/other", "message": "x"}, "418", isError},
-		"webhook of no": {in{"backend": "webhook", "message": "x"}, `needs "webhook_url"`, tool.ClassInput},
+		"webhook of no": {in{"backend": "webhook", "message": "x"}, `needs "webhook_url"`, ir.ClassInput},
 		"no such scheme": {
 			in{"backend": "webhook", "webhook_url": "file:///etc/passwd", "message": "x"},
-			"cannot be reached", tool.ClassInput,
+			"cannot be reached", ir.ClassInput,
 		},
-		"no desktop": {in{"backend": "desktop", "message": "x"}, `use the backend "log" or "webhook"`, tool.ClassTool},
+		"no desktop": {in{"backend": "desktop", "message": "x"}, `use the backend "log" or "webhook"`, ir.ClassTool},
 	} {
 		t.Run(name, func(t *testing.T) {
 			if got, class := w.call(t, "notify.send", c.input); !strings.Contains(got, c.want) || class != c.class {

@@ -70,7 +70,7 @@ func (o Options) bashTool() tool.Tool {
 			in.Timeout = cmp.Or(in.Timeout, usualSeconds)
 			shell, err := shellPath()
 			if err != nil {
-				return nil, &tool.Error{Class: tool.ClassMissing, Message: err.Error()}
+				return nil, &tool.Error{Class: ir.ClassMissing, Message: err.Error()}
 			}
 			limit := cmp.Or(o.Shell.MaxOutput, maxOutput)
 			more := append([]string{

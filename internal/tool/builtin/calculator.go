@@ -6,6 +6,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/espalier-run/espalier/internal/ir"
 	"github.com/espalier-run/espalier/internal/tool"
 )
 
@@ -51,7 +52,7 @@ func Calculator(name, fixed string) tool.Tool {
 }
 
 func wrongInput(format string, args ...any) error {
-	return tool.Errorf(tool.ClassInput, format, args...)
+	return tool.Errorf(ir.ClassInput, format, args...)
 }
 
 // operate applies an operation to numbers from left to right.

@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/espalier-run/espalier/internal/ir"
 	"github.com/espalier-run/espalier/internal/tool"
 	"github.com/espalier-run/espalier/internal/tool/builtin"
 )
@@ -34,7 +35,7 @@ func TestCalculatorFollowsTheRulesOfArithmetic(t *testing.T) {
 		var failed *tool.Error
 		switch message, wantsError := strings.CutPrefix(want, "error "); {
 		case wantsError &&
-			(!errors.As(err, &failed) || !strings.Contains(failed.Message, message) || failed.Class != tool.ClassInput):
+			(!errors.As(err, &failed) || !strings.Contains(failed.Message, message) || failed.Class != ir.ClassInput):
 			t.Errorf("%s: %s, %v", input, result.Output, err)
 		case !wantsError && (err != nil || string(result.Output) != want):
 			t.Errorf("%s: %s, %v", input, result.Output, err)

@@ -15,6 +15,7 @@ import (
 	"strings"
 	"unicode/utf8"
 
+	"github.com/espalier-run/espalier/internal/ir"
 	"github.com/espalier-run/espalier/internal/jsonfast"
 	"github.com/espalier-run/espalier/internal/protected"
 	"github.com/espalier-run/espalier/internal/tool"
@@ -65,7 +66,7 @@ func (toolFailure) Error() string { return "the tool reports a failure" }
 func (f function[In]) Call(ctx context.Context, call tool.Call) (tool.Result, error) {
 	var in In
 	if err := json.Unmarshal(call.Input, &in); err != nil {
-		return tool.Result{}, &tool.Error{Class: tool.ClassInput, Message: err.Error()}
+		return tool.Result{}, &tool.Error{Class: ir.ClassInput, Message: err.Error()}
 	}
 	value, err := f.call(ctx, call, in)
 	if failed, ok := errors.AsType[toolFailure](err); ok {
@@ -112,9 +113,9 @@ func forModel(err error, path string) error {
 	case errors.As(err, &link):
 		path, err = cmp.Or(path, filepath.Base(link.New)), link.Err
 	default:
-		return &tool.Error{Class: tool.ClassTool, Message: err.Error()}
+		return &tool.Error{Class: ir.ClassTool, Message: err.Error()}
 	}
-	return tool.Errorf(tool.ClassTool, "%q: %v", filepath.ToSlash(path), err)
+	return tool.Errorf(ir.ClassTool, "%q: %v", filepath.ToSlash(path), err)
 }
 
 // Options configures what the tools may access.
@@ -175,7 +176,7 @@ func (o Options) readTool() tool.Tool {
 				return nil, err
 			}
 			if !isText(raw) {
-				return nil, tool.Errorf(tool.ClassInput, "%q is not a text file", in.Path)
+				return nil, tool.Errorf(ir.ClassInput, "%q is not a text file", in.Path)
 			}
 			lines := strings.SplitAfter(string(raw), "\n")
 			if lines[len(lines)-1] == "" {
@@ -224,7 +225,7 @@ func (o Options) writeTool() tool.Tool {
 		},
 		call: func(_ context.Context, call tool.Call, in input) (any, error) {
 			if len(in.Content) > maxWrite {
-				return nil, tool.Errorf(tool.ClassInput, "the content is larger than %d bytes", maxWrite)
+				return nil, tool.Errorf(ir.ClassInput, "the content is larger than %d bytes", maxWrite)
 			}
 			s, err := o.of(call).find(call.Dir, in.Path, true, true)
 			if err != nil {
@@ -284,7 +285,7 @@ func (o Options) editTool() tool.Tool {
 			}
 			text := strings.ReplaceAll(string(raw), in.Old, in.New)
 			if len(text) > maxWrite {
-				return nil, tool.Errorf(tool.ClassInput, "the file would be larger than %d bytes", maxWrite)
+				return nil, tool.Errorf(ir.ClassInput, "the file would be larger than %d bytes", maxWrite)
 			}
 			if err := s.write([]byte(text)); err != nil {
 				return nil, err
@@ -375,7 +376,7 @@ func (o Options) grepTool() tool.Tool {
 			}
 			re, err := regexp.Compile(pattern)
 			if err != nil {
-				return nil, &tool.Error{Class: tool.ClassInput, Message: err.Error()}
+				return nil, &tool.Error{Class: ir.ClassInput, Message: err.Error()}
 			}
 			match := func(string) bool { return true }
 			if in.Glob != "" {
@@ -477,7 +478,7 @@ func (s *spot) visit(ctx context.Context, visited *int, visit func(a area, name,
 		}
 		name := path.Join(start, below)
 		if *visited++; *visited > maxVisited {
-			return &tool.Error{Class: tool.ClassInput, Message: "too many files; search a smaller folder"}
+			return &tool.Error{Class: ir.ClassInput, Message: "too many files; search a smaller folder"}
 		}
 		parts := splitPath(name)
 		switch {
@@ -507,7 +508,7 @@ func globMatcher(pattern string) (func(name string) bool, error) {
 	}
 	for p := range strings.SplitSeq(pattern, "/") {
 		if _, err := path.Match(p, ""); err != nil {
-			return nil, tool.Errorf(tool.ClassInput, "the pattern %q is not well-formed", pattern)
+			return nil, tool.Errorf(ir.ClassInput, "the pattern %q is not well-formed", pattern)
 		}
 	}
 	return func(name string) bool { return tool.MatchPath(pattern, name) }, nil

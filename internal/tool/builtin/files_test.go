@@ -76,10 +76,10 @@ func (w *world) link(t *testing.T, to, at string) {
 }
 
 // isError is the class that call returns for a result with IsError.
-const isError tool.Class = "IsError"
+const isError ir.Class = "IsError"
 
 // call calls a tool. It returns its result or error as text, and the class of the error.
-func (w *world) call(t *testing.T, name string, input any) (got string, class tool.Class) {
+func (w *world) call(t *testing.T, name string, input any) (got string, class ir.Class) {
 	t.Helper()
 	for _, one := range builtin.Tools(w.options) {
 		if one.Spec().Name != name {
@@ -116,24 +116,24 @@ type in = map[string]any
 func TestToolsMeetTheToolContract(t *testing.T) {
 	w := newWorld(t)
 	call := func(input string) tool.Call { return tool.Call{Key: "k1", Input: json.RawMessage(input), Dir: w.run} }
-	fails := func(class tool.Class, input string) []tooltest.Failure {
+	fails := func(class ir.Class, input string) []tooltest.Failure {
 		return []tooltest.Failure{{Call: call(input), Class: class}}
 	}
 	for name, one := range map[string]tooltest.Subject{
-		"Read": {Works: call(`{"path":"readme.md"}`), Fails: fails(tool.ClassTool, `{"path":"none"}`)},
+		"Read": {Works: call(`{"path":"readme.md"}`), Fails: fails(ir.ClassTool, `{"path":"none"}`)},
 		"Write": {
 			Works: call(`{"path":"new.md","content":"x"}`),
-			Fails: fails(tool.ClassDenied, `{"path":".git/config","content":"x"}`),
+			Fails: fails(ir.ClassDenied, `{"path":".git/config","content":"x"}`),
 		},
-		"Glob": {Works: call(`{"pattern":"**/*.go"}`), Fails: fails(tool.ClassInput, `{"pattern":7}`)},
-		"Grep": {Works: call(`{"pattern":"needle"}`), Fails: fails(tool.ClassInput, `{"pattern":"("}`)},
+		"Glob": {Works: call(`{"pattern":"**/*.go"}`), Fails: fails(ir.ClassInput, `{"pattern":7}`)},
+		"Grep": {Works: call(`{"pattern":"needle"}`), Fails: fails(ir.ClassInput, `{"pattern":"("}`)},
 		"Bash": {Works: call(`{"command":"echo x"}`), Fails: fails("", `{"command":"exit 3"}`)},
 	} {
 		one.Tool = find(t, builtin.Tools(w.options), name)
 		tooltest.Run(t, one)
 	}
 	tooltest.Run(t, tooltest.Subject{
-		Tool: builtin.Calculator("sum", "add"), Works: call(`{"a":1,"b":2}`), Fails: fails(tool.ClassInput, `{"a":"x"}`),
+		Tool: builtin.Calculator("sum", "add"), Works: call(`{"a":1,"b":2}`), Fails: fails(ir.ClassInput, `{"a":"x"}`),
 	})
 }
 
@@ -191,11 +191,11 @@ func TestReadFindsFilesOfRunAndProject(t *testing.T) {
 			t.Errorf("%s: %s %s", name, class, got)
 		}
 	}
-	if _, class := w.call(t, "Read", in{"path": "nothing"}); class != tool.ClassTool {
+	if _, class := w.call(t, "Read", in{"path": "nothing"}); class != ir.ClassTool {
 		t.Errorf("a file that is not there: %s", class)
 	}
 	for _, path := range []string{"bin", "src"} {
-		if _, class := w.call(t, "Read", in{"path": path}); class != tool.ClassInput {
+		if _, class := w.call(t, "Read", in{"path": path}); class != ir.ClassInput {
 			t.Errorf("%s: %s", path, class)
 		}
 	}
@@ -222,7 +222,7 @@ func TestForbiddenPathsAreRefused(t *testing.T) {
 		"../r2/note.txt", "round",
 	}
 	for _, path := range reads {
-		if got, class := w.call(t, "Read", in{"path": path}); class != tool.ClassDenied {
+		if got, class := w.call(t, "Read", in{"path": path}); class != ir.ClassDenied {
 			// on a case-sensitive file system, another case is another name
 			if class != "TOOL_ERROR" || !strings.Contains(got, "no such file") {
 				t.Errorf("Read %s: %s %s", path, class, got)
@@ -238,7 +238,7 @@ func TestForbiddenPathsAreRefused(t *testing.T) {
 		"\uff0eespalier", "ESPALI~1",
 	} {
 		path := filepath.Join(w.root, name, "server-token")
-		if got, class := w.call(t, "Read", in{"path": path}); class != tool.ClassDenied {
+		if got, class := w.call(t, "Read", in{"path": path}); class != ir.ClassDenied {
 			t.Errorf("Read %q: %s %s", path, class, got)
 		}
 	}
@@ -254,12 +254,12 @@ func TestForbiddenPathsAreRefused(t *testing.T) {
 		if !filepath.IsAbs(path) && !strings.HasPrefix(path, "..") && !strings.HasPrefix(path, "away") {
 			path = filepath.Join(w.root, path) // a relative path would be in the run's folder
 		}
-		if got, class := w.call(t, "Write", in{"path": path, "content": "x"}); class != tool.ClassDenied {
+		if got, class := w.call(t, "Write", in{"path": path, "content": "x"}); class != ir.ClassDenied {
 			t.Errorf("Write %s: %s %s", path, class, got)
 		}
 		if got, class := w.call(t, "Edit",
-			in{"path": path, "old_string": "e", "new_string": "x"}); class != tool.ClassDenied &&
-			class != tool.ClassTool {
+			in{"path": path, "old_string": "e", "new_string": "x"}); class != ir.ClassDenied &&
+			class != ir.ClassTool {
 			t.Errorf("Edit %s: %s %s", path, class, got)
 		}
 	}
@@ -287,18 +287,18 @@ func TestReadableFoldersAreReadOnly(t *testing.T) {
 	for name, input := range map[string]in{
 		"Write": {"path": path, "content": "x"}, "Edit": {"path": path, "old_string": "secret", "new_string": "x"},
 	} {
-		if got, class := w.call(t, name, input); class != tool.ClassDenied {
+		if got, class := w.call(t, name, input); class != ir.ClassDenied {
 			t.Errorf("%s: %s %s", name, class, got)
 		}
 	}
 	if got, class := w.call(t, "Write",
-		in{"path": filepath.Join(w.outside, "new"), "content": "x"}); class != tool.ClassDenied {
+		in{"path": filepath.Join(w.outside, "new"), "content": "x"}); class != ir.ClassDenied {
 		t.Errorf("Write: %s %s", class, got)
 	}
 	// A readable folder that contains the project does not open Espalier's own files.
 	w.options.Readable = []string{filepath.Dir(w.root)}
 	own := filepath.Base(w.root) + "/.espalier/espalier.db"
-	if got, class := w.call(t, "Read", in{"path": own}); class != tool.ClassDenied {
+	if got, class := w.call(t, "Read", in{"path": own}); class != ir.ClassDenied {
 		t.Errorf("Read %s: %s %s", own, class, got)
 	}
 	for name, input := range map[string]in{"Grep": {"pattern": "journal"}, "Glob": {"pattern": "espalier.db"}} {
@@ -312,20 +312,20 @@ func TestReadableFoldersAreReadOnly(t *testing.T) {
 func TestErrorsNameNoPathsOfThisMachine(t *testing.T) {
 	w := newWorld(t)
 	w.options.Readable = []string{filepath.Join(w.outside, "gone")}
-	if got, class := w.call(t, "Read", in{"path": "a/none"}); class != tool.ClassTool ||
+	if got, class := w.call(t, "Read", in{"path": "a/none"}); class != ir.ClassTool ||
 		!strings.HasPrefix(got, `"a/none": `) {
 		t.Errorf("%s %s", class, got)
 	}
 	gone := filepath.Join(w.outside, "gone")
 	got, class := w.call(t, "Glob", in{"pattern": "*", "path": gone})
-	if class != tool.ClassTool || !strings.HasPrefix(got, quoted(gone)+": ") {
+	if class != ir.ClassTool || !strings.HasPrefix(got, quoted(gone)+": ") {
 		t.Errorf("%s %s", class, got)
 	}
 	if runtime.GOOS != "linux" {
 		return
 	}
 	w.options = builtin.Options{Root: "/proc/self"}
-	if got, class := w.call(t, "Read", in{"path": "mem"}); class != tool.ClassTool || !strings.HasPrefix(got, `"mem": `) {
+	if got, class := w.call(t, "Read", in{"path": "mem"}); class != ir.ClassTool || !strings.HasPrefix(got, `"mem": `) {
 		t.Errorf("%s %s", class, got)
 	}
 }
@@ -359,11 +359,11 @@ func TestWriteChangesOnlyItsFile(t *testing.T) {
 		t.Errorf("a long name: %s", class)
 	}
 	if _, class := w.call(t, "Write",
-		in{"path": filepath.Join(w.root, "src"), "content": ""}); class != tool.ClassInput {
+		in{"path": filepath.Join(w.root, "src"), "content": ""}); class != ir.ClassInput {
 		t.Errorf("over a folder: %s", class)
 	}
 	if _, class := w.call(t, "Write",
-		in{"path": "big", "content": strings.Repeat("x", 16<<20+1)}); class != tool.ClassInput {
+		in{"path": "big", "content": strings.Repeat("x", 16<<20+1)}); class != ir.ClassInput {
 		t.Errorf("too much: %s", class)
 	}
 }
@@ -394,7 +394,7 @@ func TestEditReplacesUniqueOrAllMatches(t *testing.T) {
 	w.put(t, filepath.Join(w.root, "e.txt"), "a b a\n")
 	for _, c := range []struct {
 		input in
-		class tool.Class
+		class ir.Class
 		now   string
 	}{
 		{in{"path": "e.txt", "old_string": "a", "new_string": "c"}, isError, "a b a\n"},
@@ -449,11 +449,11 @@ func TestGlobAndGrepStayInTheirFolder(t *testing.T) {
 		}
 	}
 	for _, c := range []in{{"pattern": "["}, {"pattern": "src/["}} {
-		if _, class := w.call(t, "Glob", c); class != tool.ClassInput {
+		if _, class := w.call(t, "Glob", c); class != ir.ClassInput {
 			t.Errorf("%v: %s", c, class)
 		}
 	}
-	if _, class := w.call(t, "Grep", in{"pattern": "("}); class != tool.ClassInput {
+	if _, class := w.call(t, "Grep", in{"pattern": "("}); class != ir.ClassInput {
 		t.Errorf("a broken expression: %s", class)
 	}
 }
@@ -537,7 +537,7 @@ func TestRunFolderTakesNoConfiguration(t *testing.T) {
 		"HEAD", "repo/HEAD", ".envrc", ".npmrc", "espalier.yaml", ".mcp.json",
 		".claude/settings.json", "CLAUDE.md", ".vscode/tasks.json",
 	} {
-		if got, class := w.call(t, "Write", in{"path": path, "content": "x"}); class != tool.ClassDenied {
+		if got, class := w.call(t, "Write", in{"path": path, "content": "x"}); class != ir.ClassDenied {
 			t.Errorf("Write %s: %s %s", path, class, got)
 		}
 	}
@@ -619,7 +619,7 @@ func TestWorkflowRulesHoldForResolvedPaths(t *testing.T) {
 		"Write": {"path": filepath.Join(w.root, "public/new/b.go"), "content": "x"},
 	} {
 		w.mayTouch = func(path string, linked bool) bool { return caller.MayTouch(name, path, linked) }
-		if got, class := w.call(t, name, input); class != tool.ClassDenied {
+		if got, class := w.call(t, name, input); class != ir.ClassDenied {
 			t.Errorf("%s: %s %s", name, class, got)
 		}
 	}
@@ -631,7 +631,7 @@ func TestWorkflowRulesHoldForResolvedPaths(t *testing.T) {
 	w.link(t, "../src", "docs/away")
 	caller = tool.Caller{Program: &ir.Program{Tools: ir.Tools{Allow: []ir.Name{{Name: "Read(docs/**)"}}}}}
 	w.mayTouch = func(path string, linked bool) bool { return caller.MayTouch("Read", path, linked) }
-	if got, class := w.call(t, "Read", in{"path": "docs/away/a.go"}); class != tool.ClassDenied {
+	if got, class := w.call(t, "Read", in{"path": "docs/away/a.go"}); class != ir.ClassDenied {
 		t.Errorf("%s %s", class, got)
 	}
 	if got, class := w.call(t, "Read", in{"path": "docs/own.md"}); class != "" {
@@ -645,7 +645,7 @@ func TestWorkflowRulesHoldForResolvedPaths(t *testing.T) {
 		"Write": {"path": flow, "content": "x"},
 		"Edit":  {"path": flow, "old_string": "two", "new_string": "x"},
 	} {
-		if got, class := w.call(t, name, input); class != tool.ClassDenied {
+		if got, class := w.call(t, name, input); class != ir.ClassDenied {
 			t.Errorf("%s: %s %s", name, class, got)
 		}
 	}
@@ -672,7 +672,7 @@ func TestErrorsNameThePathOfTheCall(t *testing.T) {
 			"Read": {"path": asked}, "Glob": {"path": asked, "pattern": "*"}, "Grep": {"path": asked, "pattern": "."},
 		} {
 			if got, class := w.call(t, name, input); !strings.HasPrefix(got, quoted(asked)+": ") ||
-				class != tool.ClassTool {
+				class != ir.ClassTool {
 				t.Errorf("%s %s: %s %s", name, asked, class, got)
 			}
 		}

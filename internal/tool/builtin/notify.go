@@ -12,6 +12,7 @@ import (
 	"runtime"
 	"strings"
 
+	"github.com/espalier-run/espalier/internal/ir"
 	"github.com/espalier-run/espalier/internal/netguard"
 	"github.com/espalier-run/espalier/internal/process"
 	"github.com/espalier-run/espalier/internal/tool"
@@ -86,14 +87,14 @@ func (o Options) notifyTool() tool.Tool {
 // post sends a notice to a webhook, with the key of the call as Idempotency-Key.
 func (o Options) post(ctx context.Context, call tool.Call, in notice) (status int, err error) {
 	if in.URL == "" {
-		return 0, &tool.Error{Class: tool.ClassInput, Message: `a notice by webhook needs "webhook_url"`}
+		return 0, &tool.Error{Class: ir.ClassInput, Message: `a notice by webhook needs "webhook_url"`}
 	}
 	u, err := url.Parse(in.URL)
 	if err == nil {
 		err = netguard.Check(u)
 	}
 	if err != nil {
-		return 0, tool.Errorf(tool.ClassInput, "%q cannot be reached: %v", in.URL, err)
+		return 0, tool.Errorf(ir.ClassInput, "%q cannot be reached: %v", in.URL, err)
 	}
 	// Webhooks of chat programs display "text".
 	body, err := json.Marshal(map[string]string{
@@ -105,7 +106,7 @@ func (o Options) post(ctx context.Context, call tool.Call, in notice) (status in
 	}
 	req, err := http.NewRequestWithContext(ctx, http.MethodPost, u.String(), bytes.NewReader(body))
 	if err != nil {
-		return 0, &tool.Error{Class: tool.ClassInput, Message: err.Error()}
+		return 0, &tool.Error{Class: ir.ClassInput, Message: err.Error()}
 	}
 	req.Header.Set("Content-Type", "application/json")
 	req.Header.Set("Idempotency-Key", call.Key)
@@ -138,7 +139,7 @@ func show(ctx context.Context, in notice) error {
 	program, args, input := desktopCommand(runtime.GOOS, in)
 	path, err := exec.LookPath(program)
 	if err != nil {
-		return tool.Errorf(tool.ClassTool,
+		return tool.Errorf(ir.ClassTool,
 			"%s, which shows notices on the desktop, is not installed; use the backend \"log\" or \"webhook\"", program)
 	}
 	env := process.Environment(os.Environ())
@@ -149,7 +150,7 @@ func show(ctx context.Context, in notice) error {
 	}
 	outcome, err := process.Run(ctx, process.Command{Path: path, Args: args, Stdin: []byte(input), Env: env})
 	if err == nil && outcome.Exit != 0 {
-		err = tool.Errorf(tool.ClassTool, "%s failed: %s", program, bytes.TrimSpace(outcome.Stderr))
+		err = tool.Errorf(ir.ClassTool, "%s failed: %s", program, bytes.TrimSpace(outcome.Stderr))
 	}
 	return err
 }

@@ -13,6 +13,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/espalier-run/espalier/internal/ir"
 	"github.com/espalier-run/espalier/internal/protected"
 	"github.com/espalier-run/espalier/internal/tool"
 )
@@ -25,7 +26,7 @@ const maxLinks = 32
 
 // refused returns the error for a path that a tool must not access.
 func refused(name, why string) error {
-	return tool.Errorf(tool.ClassDenied, "%q %s", name, why)
+	return tool.Errorf(ir.ClassDenied, "%q %s", name, why)
 }
 
 // area is a folder that file tools may access. Access goes through os.Root and never through a path that was checked
@@ -277,7 +278,7 @@ func (s *spot) open() (*os.File, error) {
 		return nil, &fs.PathError{Op: "open", Path: s.rel, Err: fs.ErrNotExist}
 	}
 	if !s.info.Mode().IsRegular() {
-		return nil, tool.Errorf(tool.ClassInput, "%q is not a file", s.rel)
+		return nil, tool.Errorf(ir.ClassInput, "%q is not a file", s.rel)
 	}
 	f, err := s.dir.OpenFile(s.base, os.O_RDONLY|nonBlocking, 0)
 	if err != nil {
@@ -300,7 +301,7 @@ func (s *spot) read() ([]byte, error) {
 	defer f.Close()
 	raw, err := io.ReadAll(io.LimitReader(f, maxRead+1))
 	if err == nil && len(raw) > maxRead {
-		err = tool.Errorf(tool.ClassInput, "%q is larger than %d bytes", s.rel, maxRead)
+		err = tool.Errorf(ir.ClassInput, "%q is larger than %d bytes", s.rel, maxRead)
 	}
 	return raw, err
 }
@@ -309,7 +310,7 @@ func (s *spot) read() ([]byte, error) {
 // its place is replaced, never followed.
 func (s *spot) write(content []byte) (err error) {
 	if s.info != nil && !s.info.Mode().IsRegular() {
-		return tool.Errorf(tool.ClassInput, "%q is not a file", s.rel)
+		return tool.Errorf(ir.ClassInput, "%q is not a file", s.rel)
 	}
 	var old []byte
 	if s.info != nil {
@@ -322,7 +323,7 @@ func (s *spot) write(content []byte) (err error) {
 		keep.Consents, keep.Record = nil, nil
 	}
 	if err := keep.Allow(s.rel, old, content); err != nil {
-		return &tool.Error{Class: tool.ClassDenied, Message: err.Error()}
+		return &tool.Error{Class: ir.ClassDenied, Message: err.Error()}
 	}
 	mode := fs.FileMode(0o600)
 	if !s.area.own {

@@ -12,6 +12,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/espalier-run/espalier/internal/ir"
 	"github.com/espalier-run/espalier/internal/netguard"
 	"github.com/espalier-run/espalier/internal/tool"
 )
@@ -66,7 +67,7 @@ func (o Options) requestTool() tool.Tool {
 				err = netguard.Check(u)
 			}
 			if err != nil {
-				return nil, tool.Errorf(tool.ClassInput, "%q cannot be reached: %v", in.URL, err)
+				return nil, tool.Errorf(ir.ClassInput, "%q cannot be reached: %v", in.URL, err)
 			}
 			var body io.Reader
 			header := http.Header{}
@@ -85,7 +86,7 @@ func (o Options) requestTool() tool.Tool {
 			}
 			req, err := http.NewRequestWithContext(ctx, method(in), u.String(), body)
 			if err != nil {
-				return nil, &tool.Error{Class: tool.ClassInput, Message: err.Error()}
+				return nil, &tool.Error{Class: ir.ClassInput, Message: err.Error()}
 			}
 			req.Header = header
 			tool.SetTraceParent(req.Header, call)
@@ -97,7 +98,7 @@ func (o Options) requestTool() tool.Tool {
 			follow := client.CheckRedirect
 			client.CheckRedirect = func(next *http.Request, via []*http.Request) error {
 				if call.MayReach != nil && !call.MayReach(next.URL.String()) {
-					return tool.Errorf(tool.ClassDenied, "redirect to %s denied by the tool allowlist", next.URL.Host)
+					return tool.Errorf(ir.ClassDenied, "redirect to %s denied by the tool allowlist", next.URL.Host)
 				}
 				return follow(next, via)
 			}

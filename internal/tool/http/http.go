@@ -16,7 +16,6 @@ import (
 	"time"
 
 	"github.com/espalier-run/espalier/internal/ir"
-	"github.com/espalier-run/espalier/internal/journal"
 	"github.com/espalier-run/espalier/internal/netguard"
 	"github.com/espalier-run/espalier/internal/tool"
 )
@@ -98,9 +97,9 @@ func (d declared) Call(ctx context.Context, call tool.Call) (tool.Result, error)
 	}
 	switch {
 	case answer.Status == http.StatusTooManyRequests:
-		return tool.Result{}, &tool.Error{Class: journal.ClassRateLimit, Message: failure(answer, body)}
+		return tool.Result{}, &tool.Error{Class: ir.ClassRateLimit, Message: failure(answer, body)}
 	case answer.Status >= http.StatusInternalServerError:
-		return tool.Result{}, &tool.Error{Class: journal.ClassAPI, Message: failure(answer, body)}
+		return tool.Result{}, &tool.Error{Class: ir.ClassAPI, Message: failure(answer, body)}
 	case answer.Status >= http.StatusBadRequest:
 		message, err := json.Marshal(status(answer, body))
 		return tool.Result{Output: message, IsError: true, Media: answer.Media}, err
@@ -131,11 +130,11 @@ func status(a *tool.Answer, body json.RawMessage) string {
 func (d declared) request(ctx context.Context, call tool.Call) (*http.Request, error) {
 	args := map[string]json.RawMessage{}
 	if err := json.Unmarshal(call.Input, &args); err != nil {
-		return nil, &tool.Error{Class: tool.ClassInput, Message: "the arguments are not an object"}
+		return nil, &tool.Error{Class: ir.ClassInput, Message: "the arguments are not an object"}
 	}
 	u, err := fillURL(d.URL, args)
 	if err != nil {
-		return nil, &tool.Error{Class: tool.ClassInput, Message: err.Error()}
+		return nil, &tool.Error{Class: ir.ClassInput, Message: err.Error()}
 	}
 	var body io.Reader
 	if d.Method == http.MethodGet || d.Method == http.MethodHead || d.Method == http.MethodDelete {
@@ -153,7 +152,7 @@ func (d declared) request(ctx context.Context, call tool.Call) (*http.Request, e
 	}
 	req, err := http.NewRequestWithContext(ctx, d.Method, u.String(), body)
 	if err != nil {
-		return nil, &tool.Error{Class: tool.ClassInput, Message: err.Error()}
+		return nil, &tool.Error{Class: ir.ClassInput, Message: err.Error()}
 	}
 	if body != nil {
 		req.Header.Set("Content-Type", "application/json")
@@ -164,7 +163,7 @@ func (d declared) request(ctx context.Context, call tool.Call) (*http.Request, e
 		value := h.Value
 		if d.o.Value != nil {
 			if value, err = d.o.Value(ctx, value); err != nil {
-				return nil, tool.Errorf(tool.ClassMissing, "the header %s: %v", h.Name, err)
+				return nil, tool.Errorf(ir.ClassMissing, "the header %s: %v", h.Name, err)
 			}
 		}
 		req.Header.Set(h.Name, value)

@@ -11,7 +11,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/espalier-run/espalier/internal/journal"
+	"github.com/espalier-run/espalier/internal/ir"
 	"github.com/espalier-run/espalier/internal/netguard"
 	"github.com/espalier-run/espalier/internal/tool"
 	tools "github.com/espalier-run/espalier/internal/tool/http"
@@ -76,8 +76,8 @@ func TestToolsMeetTheToolContract(t *testing.T) {
 		Tool: tools.New(declared, options), Works: with(`{"path":"records"}`),
 		Fails: []tooltest.Failure{
 			{Call: with(`{"path":"no"}`)},
-			{Call: with(`{"path":"busy"}`), Class: journal.ClassRateLimit},
-			{Call: with(`{"path":"broken"}`), Class: journal.ClassAPI},
+			{Call: with(`{"path":"busy"}`), Class: ir.ClassRateLimit},
+			{Call: with(`{"path":"broken"}`), Class: ir.ClassAPI},
 		},
 	})
 }
@@ -89,7 +89,7 @@ func TestCallSendsRequest(t *testing.T) {
 		d     tools.Declared
 		input string
 		want  string
-		class tool.Class
+		class ir.Class
 	}{
 		"a body": {
 			tools.Declared{URL: s.URL + "/records"},
@@ -114,14 +114,14 @@ func TestCallSendsRequest(t *testing.T) {
 		"one that leads up": {
 			tools.Declared{URL: s.URL + "/r/{id}", Method: "GET"},
 			`{"id":".."}`,
-			"cannot be part of an address", tool.ClassInput,
+			"cannot be part of an address", ir.ClassInput,
 		},
 		"one that is absent": {
 			tools.Declared{URL: s.URL + "/r/{id}", Method: "GET"},
 			`{}`, `needs the argument "id"`,
-			tool.ClassInput,
+			ir.ClassInput,
 		},
-		"no object": {tools.Declared{URL: s.URL}, `[1]`, "not an object", tool.ClassInput},
+		"no object": {tools.Declared{URL: s.URL}, `[1]`, "not an object", ir.ClassInput},
 		"a bearer": {tools.Declared{
 			URL: s.URL,
 			Headers: []tools.Header{{
@@ -139,7 +139,7 @@ func TestCallSendsRequest(t *testing.T) {
 				Name:  "X-Api-Key",
 				Value: "secret://none",
 			}},
-		}, `{}`, "no such key", tool.ClassMissing},
+		}, `{}`, "no such key", ir.ClassMissing},
 		"an idempotency key": {
 			tools.Declared{URL: s.URL, IdempotencyHeader: "Idempotency-Key"},
 			`{}`, `"key":"k1"`,
@@ -153,11 +153,11 @@ func TestCallSendsRequest(t *testing.T) {
 		},
 		"too often":         {tools.Declared{URL: s.URL + "/busy"}, `{}`, "429", "RATE_LIMIT"},
 		"a broken server":   {tools.Declared{URL: s.URL + "/broken"}, `{}`, "502", "API_ERROR"},
-		"an answer cut off": {tools.Declared{URL: s.URL + "/cut"}, `{}`, "was cut off", tool.ClassTool},
-		"sent in a circle":  {tools.Declared{URL: s.URL + "/again"}, `{}`, "redirected more than", tool.ClassTool},
-		"sent away, inside": {tools.Declared{URL: s.URL + "/away"}, `{}`, "private address", tool.ClassDenied},
-		"an endless answer": {tools.Declared{URL: s.URL + "/flood"}, `{}`, "longer than", tool.ClassTool},
-		"unused port":       {tools.Declared{URL: "http://127.0.0.1:1/"}, `{}`, "loopback", tool.ClassDenied},
+		"an answer cut off": {tools.Declared{URL: s.URL + "/cut"}, `{}`, "was cut off", ir.ClassTool},
+		"sent in a circle":  {tools.Declared{URL: s.URL + "/again"}, `{}`, "redirected more than", ir.ClassTool},
+		"sent away, inside": {tools.Declared{URL: s.URL + "/away"}, `{}`, "private address", ir.ClassDenied},
+		"an endless answer": {tools.Declared{URL: s.URL + "/flood"}, `{}`, "longer than", ir.ClassTool},
+		"unused port":       {tools.Declared{URL: "http://127.0.0.1:1/"}, `{}`, "loopback", ir.ClassDenied},
 	} {
 		t.Run(name, func(t *testing.T) {
 			one := tools.New(c.d,
@@ -175,7 +175,7 @@ func TestCallSendsRequest(t *testing.T) {
 					},
 				})
 			result, err := one.Call(t.Context(), tool.Call{Key: "k1", Input: json.RawMessage(c.input)})
-			got, class := string(result.Output), tool.Class("")
+			got, class := string(result.Output), ir.Class("")
 			var failed *tool.Error
 			switch {
 			case errors.As(err, &failed):

@@ -12,6 +12,7 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
+	"github.com/espalier-run/espalier/internal/ir"
 	"github.com/espalier-run/espalier/internal/tool"
 )
 
@@ -70,7 +71,7 @@ func (r *remoteTool) Call(ctx context.Context, call tool.Call) (tool.Result, err
 		if ctx.Err() != nil {
 			return tool.Result{}, context.Cause(ctx)
 		}
-		return tool.Result{}, &tool.Error{Class: tool.ClassMissing, Message: err.Error()}
+		return tool.Result{}, &tool.Error{Class: ir.ClassMissing, Message: err.Error()}
 	}
 	if sess.meter != nil {
 		sess.meter.left.Store(int64(r.server.MaxOutput))
@@ -110,20 +111,20 @@ func (r *remoteTool) Call(ctx context.Context, call tool.Call) (tool.Result, err
 		return tool.Result{}, context.Cause(ctx) // the SDK has canceled the call at the server
 	case errors.Is(context.Cause(bounded), errSlow):
 		sess.end() // state unknown, so close
-		return tool.Result{}, tool.Errorf(tool.ClassTimeout, "the MCP server %q did not answer within %g seconds",
+		return tool.Result{}, tool.Errorf(ir.ClassTimeout, "the MCP server %q did not answer within %g seconds",
 			r.server.Name, r.server.Timeout.Seconds())
 	}
 	// Any non-RPC error closes the session.
 	if _, ok := errors.AsType[*jsonrpc.Error](err); !ok || errors.Is(err, mcp.ErrConnectionClosed) || sess.dead() {
 		sess.end()
 		if sess.proc == nil {
-			return tool.Result{}, tool.Errorf(tool.ClassTool, "the MCP server %q does not respond: %v",
+			return tool.Result{}, tool.Errorf(ir.ClassTool, "the MCP server %q does not respond: %v",
 				r.server.Name, err)
 		}
-		return tool.Result{}, tool.Errorf(tool.ClassTool, "the MCP server %q exited: %s (%v)", r.server.Name,
+		return tool.Result{}, tool.Errorf(ir.ClassTool, "the MCP server %q exited: %s (%v)", r.server.Name,
 			sess.exitReason(), err)
 	}
-	return tool.Result{}, &tool.Error{Class: tool.ClassTool, Message: err.Error()}
+	return tool.Result{}, &tool.Error{Class: ir.ClassTool, Message: err.Error()}
 }
 
 // setProgress sets the handler for the notifications with a progress token; nil removes it.

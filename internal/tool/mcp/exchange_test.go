@@ -11,6 +11,7 @@ import (
 	"sync"
 	"testing"
 
+	"github.com/espalier-run/espalier/internal/ir"
 	"github.com/espalier-run/espalier/internal/npmtest"
 	"github.com/espalier-run/espalier/internal/tool"
 	"github.com/espalier-run/espalier/internal/tool/mcp"
@@ -146,7 +147,7 @@ func TestResourcesAndPromptsAreReadByTools(t *testing.T) {
 			t.Errorf("%s %s: %s %s", c.tool, c.input, class, got)
 		}
 	}
-	if got, class := call(t, s, "everything.read_resource", `{"uri":"demo://nowhere"}`); class != tool.ClassTool {
+	if got, class := call(t, s, "everything.read_resource", `{"uri":"demo://nowhere"}`); class != ir.ClassTool {
 		t.Errorf("%s %s", class, got)
 	}
 }

@@ -21,6 +21,7 @@ import (
 
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
 
+	"github.com/espalier-run/espalier/internal/ir"
 	"github.com/espalier-run/espalier/internal/tool"
 	"github.com/espalier-run/espalier/internal/tool/mcp"
 	"github.com/espalier-run/espalier/internal/tool/tooltest"
@@ -230,9 +231,9 @@ func find(t *testing.T, s *mcp.Server, name string) tool.Tool {
 }
 
 // isError is the class that call returns for a result with IsError.
-const isError tool.Class = "IsError"
+const isError ir.Class = "IsError"
 
-func call(t *testing.T, s *mcp.Server, name, input string) (output string, class tool.Class) {
+func call(t *testing.T, s *mcp.Server, name, input string) (output string, class ir.Class) {
 	t.Helper()
 	result, err := find(t, s, name).Call(t.Context(), tool.Call{Key: "k1", Input: json.RawMessage(input)})
 	var failed *tool.Error
@@ -261,7 +262,7 @@ func TestCallReturnsResultOfServer(t *testing.T) {
 	s := start(t, "well", nil)
 	for _, c := range []struct {
 		tool, input, want string
-		class             tool.Class
+		class             ir.Class
 	}{
 		{"fake.echo", `{"say":"hello"}`, `"hello"`, ""},
 		{"fake.echo", `{"say":"{\"a\":1}"}`, `{"a":1}`, ""},
@@ -325,7 +326,7 @@ func TestDeadServerIsRestartedUpToALimit(t *testing.T) {
 	s := start(t, "well", nil)
 	for range 5 {
 		got, class := call(t, s, "fake.die", `{"say":""}`)
-		if class != tool.ClassTool || !strings.Contains(got, "exit code 7") || !strings.Contains(got, "a last word") {
+		if class != ir.ClassTool || !strings.Contains(got, "exit code 7") || !strings.Contains(got, "a last word") {
 			t.Fatalf("%s %s", class, got)
 		}
 	}
@@ -372,7 +373,7 @@ func TestFailedStartReportsReason(t *testing.T) {
 func TestOutputOfACallIsLimited(t *testing.T) {
 	s := start(t, "well", nil)
 	for _, name := range []string{"fake.flood", "fake.big"} {
-		if got, class := call(t, s, name, `{"say":""}`); class != tool.ClassTool {
+		if got, class := call(t, s, name, `{"say":""}`); class != ir.ClassTool {
 			t.Errorf("%s: %s %.200s", name, class, got)
 		}
 		if got, class := call(t, s, "fake.echo", `{"say":"still here"}`); got != `"still here"` {
@@ -395,7 +396,7 @@ func TestNumberOfMessagesInACallIsLimited(t *testing.T) {
 				Key: "k1", Input: json.RawMessage(`{"say":""}`), Progress: func(tool.Progress) { heard++ },
 			})
 			var failed *tool.Error
-			if !errors.As(err, &failed) || failed.Class != tool.ClassTool {
+			if !errors.As(err, &failed) || failed.Class != ir.ClassTool {
 				t.Errorf("%v", err)
 			}
 			// 8 MiB, of which each message counts 4 KiB and its bytes.
@@ -432,11 +433,11 @@ func TestHangingCallIsCanceledOrTimesOut(t *testing.T) {
 	for name, c := range map[string]struct {
 		timeout time.Duration
 		cancel  bool
-		class   tool.Class
+		class   ir.Class
 	}{
 		"cancelled":     {timeout: time.Minute, cancel: true},
-		"too long":      {timeout: 100 * time.Millisecond, class: tool.ClassTimeout},
-		"too long deaf": {timeout: 100 * time.Millisecond, class: tool.ClassTimeout},
+		"too long":      {timeout: 100 * time.Millisecond, class: ir.ClassTimeout},
+		"too long deaf": {timeout: 100 * time.Millisecond, class: ir.ClassTimeout},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -522,11 +523,11 @@ func TestCallsOverHTTPSendHeaders(t *testing.T) {
 	defer s.Close()
 	for _, c := range []struct {
 		tool, input, want string
-		class             tool.Class
+		class             ir.Class
 	}{
 		{"web.echo", `{"say":"hello"}`, `"hello"`, ""},
 		{"web.no", `{"say":""}`, "it says no", isError},
-		{"web.big", `{"say":""}`, "", tool.ClassTool},
+		{"web.big", `{"say":""}`, "", ir.ClassTool},
 		{"web.echo", `{"say":"still here"}`, `"still here"`, ""},
 	} {
 		if got, class := call(t, s, c.tool, c.input); !strings.Contains(got, c.want) || class != c.class {

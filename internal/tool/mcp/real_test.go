@@ -16,6 +16,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/espalier-run/espalier/internal/ir"
 	"github.com/espalier-run/espalier/internal/npmtest"
 	"github.com/espalier-run/espalier/internal/process"
 	"github.com/espalier-run/espalier/internal/tool"
@@ -117,7 +118,7 @@ func TestServerEverythingWithLongCalls(t *testing.T) {
 		s, long := start(t, time.Second)
 		_, err := long.Call(t.Context(), tool.Call{Input: json.RawMessage(`{"duration":600,"steps":1}`)})
 		var failed *tool.Error
-		if !errors.As(err, &failed) || failed.Class != tool.ClassTimeout {
+		if !errors.As(err, &failed) || failed.Class != ir.ClassTimeout {
 			t.Error(err)
 		}
 		serves(t, s)

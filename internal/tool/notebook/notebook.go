@@ -14,6 +14,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/espalier-run/espalier/internal/ir"
 	"github.com/espalier-run/espalier/internal/protected"
 	"github.com/espalier-run/espalier/internal/tool"
 	"github.com/espalier-run/espalier/internal/xslices"
@@ -84,7 +85,7 @@ func (a adder) Call(_ context.Context, call tool.Call) (tool.Result, error) {
 		Note string `json:"note"`
 	}
 	if err := json.Unmarshal(call.Input, &in); err != nil || in.Note == "" || len(in.Note) > maxNoteLength {
-		return tool.Result{}, tool.Errorf(tool.ClassInput, "a note is a text of at most %d bytes", maxNoteLength)
+		return tool.Result{}, tool.Errorf(ir.ClassInput, "a note is a text of at most %d bytes", maxNoteLength)
 	}
 	name := file(call.For.Workflow, call.For.Agent)
 	notes, err := read(a.dir, name)
@@ -107,7 +108,7 @@ func (a adder) Call(_ context.Context, call tool.Call) (tool.Result, error) {
 }
 
 func failed(err error) error {
-	return tool.Errorf(tool.ClassTool, "the notebook cannot be used: %v", err)
+	return tool.Errorf(ir.ClassTool, "the notebook cannot be used: %v", err)
 }
 
 // write appends a line. If a crash has left an incomplete line, write starts a new one, so that only the incomplete

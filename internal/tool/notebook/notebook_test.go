@@ -9,6 +9,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/espalier-run/espalier/internal/ir"
 	"github.com/espalier-run/espalier/internal/protected"
 	"github.com/espalier-run/espalier/internal/tool"
 	"github.com/espalier-run/espalier/internal/tool/notebook"
@@ -26,7 +27,7 @@ func TestToolsMeetTheToolContract(t *testing.T) {
 	tooltest.Run(t, tooltest.Subject{Tool: tools[0], Works: call(`{}`)})
 	tooltest.Run(t, tooltest.Subject{
 		Tool: tools[1], Works: call(`{"note":"x"}`),
-		Fails: []tooltest.Failure{{Call: call(`{"note":7}`), Class: tool.ClassInput}},
+		Fails: []tooltest.Failure{{Call: call(`{"note":7}`), Class: ir.ClassInput}},
 	})
 }
 
@@ -69,7 +70,7 @@ func TestNotebooksKeepTheNotesOfEachAgent(t *testing.T) {
 
 	var failed *tool.Error
 	if _, err := call(notebook.Add, "k6", "a", `{"note":"`+strings.Repeat("x", 5000)+`"}`); !errors.As(err, &failed) ||
-		failed.Class != tool.ClassInput {
+		failed.Class != ir.ClassInput {
 		t.Errorf("too long a note: %v", err)
 	}
 	books, err := notebook.Books(dir)

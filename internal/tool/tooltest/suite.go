@@ -9,6 +9,7 @@ import (
 	"sync"
 	"testing"
 
+	"github.com/espalier-run/espalier/internal/ir"
 	"github.com/espalier-run/espalier/internal/schema"
 	"github.com/espalier-run/espalier/internal/tool"
 )
@@ -26,7 +27,7 @@ type Subject struct {
 // Failure is a call that does not succeed.
 type Failure struct {
 	Call  tool.Call
-	Class tool.Class
+	Class ir.Class
 }
 
 // Run checks what callers of tools rely on.
