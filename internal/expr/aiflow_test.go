@@ -55,7 +55,7 @@ func aiflowValue(d Dialect, text string, env Env) string {
 	case v.kind == kindForeign:
 		return "function" + told
 	}
-	raw, _ := json.Marshal(v.plain())
+	raw, _ := json.Marshal(v.boxed())
 	return string(raw) + told
 }
 

@@ -30,7 +30,7 @@ func TestDecodeKeepsLargeIntegers(t *testing.T) {
 	a, _ := Decode(json.RawMessage(`9007199254740993`))
 	b, _ := Decode(json.RawMessage(`9007199254740992`))
 	c, _ := Decode(json.RawMessage(`9007199254740995`))
-	if of(a).digits() != "9007199254740993" || of(a).plain() != a {
+	if of(a).digits() != "9007199254740993" || of(a).boxed() != a {
 		t.Errorf("%v is written %s", a, of(a).digits())
 	}
 	if sameNumber(of(a), of(c)) || !sameNumber(of(a), of(a)) || !sameNumber(of(b), of(b)) {

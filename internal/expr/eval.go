@@ -76,7 +76,7 @@ func (ev *evaluator) eval(n *node) (value, error) {
 			if err != nil {
 				return value{}, err
 			}
-			items[i] = v.plain()
+			items[i] = v.boxed()
 		}
 		return of(items), nil
 	case opAnd, opOr:

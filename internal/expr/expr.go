@@ -178,7 +178,7 @@ func (e *Expr) Eval(env Env) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	return v.plain(), nil
+	return v.boxed(), nil
 }
 
 // Bool reports whether the condition holds. Errors are of type *EvalError.
@@ -283,7 +283,7 @@ func (e *Expr) Parts(env Env) []Part {
 		if err != nil {
 			part.Err = err
 		} else {
-			part.Value = v.plain()
+			part.Value = v.boxed()
 		}
 		out = append(out, part)
 	}

@@ -553,7 +553,7 @@ func (p *parser) list(n *node) {
 		if !kid.fixed {
 			return
 		}
-		values[i] = kid.value.plain()
+		values[i] = kid.value.boxed()
 	}
 	n.value, n.fixed = of(values), true
 }

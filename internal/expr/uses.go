@@ -253,7 +253,7 @@ func (e *Expr) pathOf(n *node) Path {
 func plainConstant(v value) any {
 	switch v.kind {
 	case kindBool, kindText:
-		return v.plain()
+		return v.boxed()
 	case kindNumber:
 		return v.num
 	}

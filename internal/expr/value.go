@@ -128,8 +128,8 @@ func sameNumber(a, b value) bool {
 	return a.num == b.num
 }
 
-// plain returns the boxed value; it is the inverse of of.
-func (v value) plain() any {
+// boxed returns the boxed value; it is the inverse of of.
+func (v value) boxed() any {
 	switch v.kind {
 	case kindBool:
 		return v.num != 0

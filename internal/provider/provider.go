@@ -244,9 +244,11 @@ type Usage struct {
 	CacheWrite int64 `json:"cache_write,omitempty"`
 }
 
-// Classes returns all classes.
+// Classes returns the classes of errors that models return.
 func Classes() []ir.Class {
-	return []ir.Class{ir.ClassTimeout, ir.ClassRateLimit, ir.ClassAPI, ir.ClassBadRequest, ir.ClassNoQuota, ir.ClassMissing}
+	return []ir.Class{
+		ir.ClassTimeout, ir.ClassRateLimit, ir.ClassAPI, ir.ClassBadRequest, ir.ClassNoQuota, ir.ClassMissing,
+	}
 }
 
 // Error is a model's failure.

@@ -161,9 +161,9 @@ func (j *Job) FillShell(
 		return expr.ShellText{}, Errorf(ir.ClassInput, "step %q: %v", j.Step.ID, err)
 	}
 	if len(text.Values) > 0 && !shell.IsShell(o.Shell) {
-		return expr.ShellText{}, Errorf(ir.ClassInput, "step %q inserts values into a command for %s: this is supported "+
-			"for sh, bash, dash, zsh and ksh only. Use \"shell: /bin/sh\", or {{raw …}} for values that are code",
-			j.Step.ID, o.Shell)
+		return expr.ShellText{}, Errorf(ir.ClassInput,
+			"step %q inserts values into a command for %s: this is supported for sh, bash, dash, zsh and ksh only. "+
+				"Use \"shell: /bin/sh\", or {{raw …}} for values that are code", j.Step.ID, o.Shell)
 	}
 	return text, nil
 }

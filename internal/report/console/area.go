@@ -280,7 +280,7 @@ func waitLines(s *Style, place string, n *Notice, nameColor report.Color, width 
 	what, command := n.waitsFor(s)
 	line := func(what string) string { return fit(s, "  ", "?", place, what, nameColor, report.Amber, uncut) }
 	whole := line(n.waits(s))
-	if command == "" || report.Width(plain(whole)) <= width {
+	if command == "" || report.Width(withoutColors(whole)) <= width {
 		return []string{whole}
 	}
 	const indent = "      "

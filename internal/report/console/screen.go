@@ -54,7 +54,7 @@ func (s *Screen) Draw(lines []string, size Size) error {
 	s.last = append(s.last[:0], b.Bytes()...)
 	s.widths = make([]int, len(lines))
 	for i, line := range lines {
-		s.widths[i] = report.Width(plain(line))
+		s.widths[i] = report.Width(withoutColors(line))
 	}
 	_, err := s.w.Write(out.Bytes())
 	return err
@@ -130,8 +130,8 @@ func (s *Screen) rows(size Size) int {
 	return rows
 }
 
-// plain returns a line without its colors.
-func plain(line string) string {
+// withoutColors returns a line without its colors.
+func withoutColors(line string) string {
 	var b []byte
 	for i := 0; i < len(line); i++ {
 		if line[i] == '\x1b' {

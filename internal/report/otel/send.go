@@ -91,7 +91,7 @@ func (s *sender) send(ctx context.Context, body []byte) (rejected int64, err err
 	}
 	resp, err := s.client.Do(req)
 	if err != nil {
-		return 0, &sendError{Why: plain(err)}
+		return 0, &sendError{Why: describe(err)}
 	}
 	defer resp.Body.Close()
 	answer, err := io.ReadAll(io.LimitReader(resp.Body, 64<<10))
@@ -116,8 +116,8 @@ func (s *sender) send(ctx context.Context, body []byte) (rejected int64, err err
 	return 0, failed
 }
 
-// plain describes a connection problem without the address, which may contain a password.
-func plain(err error) string {
+// describe describes a connection problem without the address, which may contain a password.
+func describe(err error) string {
 	var timeout net.Error
 	if errors.Is(err, context.DeadlineExceeded) || errors.Is(err, context.Canceled) ||
 		errors.As(err, &timeout) && timeout.Timeout() {
@@ -188,7 +188,7 @@ func (e *Endpoint) Reach(ctx context.Context) error {
 		return failed
 	}
 	if err != nil {
-		return fmt.Errorf("the request cannot be made: %s", plain(err))
+		return fmt.Errorf("the request cannot be made: %s", describe(err))
 	}
 	return nil
 }

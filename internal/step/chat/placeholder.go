@@ -46,7 +46,7 @@ func (r *reader) placeholders(value json.RawMessage, before *provider.Reply) []s
 	}
 	var about []*schema.Node
 	if r.schema != nil {
-		about = plain(r.schema.Root())
+		about = withReferred(r.schema.Root())
 		var itself any
 		if object, ok := all.(map[string]any); ok && len(object) > 0 && json.Unmarshal(r.form.Schema, &itself) == nil &&
 			reflect.DeepEqual(all, itself) {
@@ -96,7 +96,7 @@ func (s *search) look(at, key string, value any, about []*schema.Node) {
 					of = append(of, n.Items)
 				}
 			}
-			s.look(fmt.Sprintf("%s%d: ", at, i), key, one, plain(of...))
+			s.look(fmt.Sprintf("%s%d: ", at, i), key, one, withReferred(of...))
 		}
 	case map[string]any:
 		for _, name := range slices.Sorted(maps.Keys(v)) {
@@ -104,7 +104,7 @@ func (s *search) look(at, key string, value any, about []*schema.Node) {
 			for _, n := range about {
 				of = append(of, property(n, name)...)
 			}
-			s.look(at+name+": ", name, v[name], plain(of...))
+			s.look(at+name+": ", name, v[name], withReferred(of...))
 		}
 	}
 }
@@ -126,8 +126,8 @@ func property(n *schema.Node, name string) []*schema.Node {
 	return out
 }
 
-// plain returns schema nodes together with those that they refer to or combine.
-func plain(all ...*schema.Node) []*schema.Node {
+// withReferred returns schema nodes together with those that they refer to or combine.
+func withReferred(all ...*schema.Node) []*schema.Node {
 	var out []*schema.Node
 	for len(all) > 0 {
 		n := all[0]

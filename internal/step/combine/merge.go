@@ -325,18 +325,19 @@ func canonical(raw json.RawMessage) string {
 	if d.Decode(&v) != nil {
 		return string(raw)
 	}
-	return string(step.JSON(plain(v)))
+	return string(step.JSON(withDecimals(v)))
 }
 
-func plain(v any) any {
+// withDecimals replaces the numbers of a value by their decimals.
+func withDecimals(v any) any {
 	switch v := v.(type) {
 	case map[string]any:
 		for k := range v {
-			v[k] = plain(v[k])
+			v[k] = withDecimals(v[k])
 		}
 	case []any:
 		for i := range v {
-			v[i] = plain(v[i])
+			v[i] = withDecimals(v[i])
 		}
 	case json.Number:
 		return decimal(v)
