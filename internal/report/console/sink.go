@@ -144,7 +144,8 @@ func NewLines(w io.Writer, o Options) *Lines {
 			return nil, nil
 		}
 		what, command := n.waitsFor(&o.Style)
-		if n.Event == WaitStarted && command != "" && o.Columns != nil && report.Width(withoutColors(line)) > o.Columns() {
+		if n.Event == WaitStarted && command != "" && o.Columns != nil &&
+			report.Width(withoutColors(line)) > o.Columns() {
 			line = o.Style.line(n, what+":", report.Amber) + "\n  " + o.Style.paint(report.Amber, report.Clean(command))
 		}
 		return []byte(line + "\n"), nil
