@@ -87,7 +87,11 @@ func (d *Diagnostic) WriteValue(at source.Span, newText string) {
 func (d *Diagnostic) Rewrite(at source.Span, old, newText string) {
 	if d != nil && !at.IsZero() {
 		d.Write(at, newText)
-		d.Fixes[len(d.Fixes)-1].Edits[0].whole = old
+		fix := &d.Fixes[len(d.Fixes)-1]
+		fix.Edits[0].whole = old
+		if newText == "" {
+			fix.Title = fmt.Sprintf("Remove %q", old)
+		}
 	}
 }
 

@@ -188,9 +188,7 @@ func (a *aiflowParser) unexpectedCharacter(start, end int, r rune) {
 		fix = func(d *diag.Diagnostic) { a.replaceWord(d, start, whole, word) }
 	case strings.ContainsRune("“”„‘’", r):
 		help = "Write straight quotes."
-		fix = func(d *diag.Diagnostic) {
-			a.straighten(d, start, a.afterQuote(end, "“”„‘’"), "“”„‘’")
-		}
+		fix = func(d *diag.Diagnostic) { a.straighten(d, start) }
 	case r == '{' || r == '}' || r == '$':
 		help = "Conditions are not templates: write the name alone, such as output.name."
 	case r == '[' || r == ']':

@@ -676,6 +676,10 @@ func TestFixesWriteWhatTheHelpSays(t *testing.T) {
 		{AgentFlow, `a == ‘low’`, `a == "low"`},
 		{AgentFlow, `a == “low`, ``},
 		{AgentFlow, `a == “it's”`, ``},
+		{AgentFlow, `a == ‘it’s fine’`, ``},
+		{AgentFlow, `a == ‘it’s’ and b == ‘x’`, ``},
+		{AIFlow, `output.a == “it’s”`, ``},
+		{AgentFlow, `a == ann@example.com`, ``},
 		{AgentFlow, `“low” == a`, ``}, // YAML would read a text
 		{AgentFlow, `a .b == 1`, `a.b == 1`},
 		{AgentFlow, `1 .b == 1`, ``},

@@ -194,7 +194,7 @@ func (p *parser) lexUnexpected(at int, r rune, size int) token {
 	}
 	quotes := func(marks, shown string) {
 		t.end, help = p.afterQuote(t.end, marks), fmt.Sprintf("Write straight quotes: %s.", shown)
-		fix = func(d *diag.Diagnostic) { p.straighten(d, at, t.end, marks) }
+		fix = func(d *diag.Diagnostic) { p.straighten(d, at) }
 	}
 	rest := p.text[at:]
 	switch {
@@ -227,7 +227,8 @@ func (p *parser) lexUnexpected(at int, r rune, size int) token {
 		operator(tokGreaterEqual, ">=")
 	case r == '$' || r == '@':
 		t.kind, help = tokSkip, "Write the name without it."
-		if next, _ := utf8.DecodeRuneInString(rest[1:]); unicode.IsLetter(next) {
+		next, _ := utf8.DecodeRuneInString(rest[1:])
+		if unicode.IsLetter(next) && !isWord(lastRune(p.text[:at])) { // ann@example.com is no name
 			fix = func(d *diag.Diagnostic) { p.replace(d, at, t.end, "") }
 		}
 	}
@@ -239,11 +240,22 @@ func (p *parser) lexUnexpected(at int, r rune, size int) token {
 	return t
 }
 
-// straighten adds a fix for a text in typographic quotes, unless the closing one is missing.
-func (p *parser) straighten(d *diag.Diagnostic, start, end int, quotes string) {
-	content := strings.TrimLeft(p.text[start:end], quotes)
-	if inner := strings.TrimRight(content, quotes); inner != content {
-		p.replaceText(d, start, end, inner)
+// closingQuotes has the marks that can end a text in typographic quotes, by the mark that begins it.
+var closingQuotes = map[rune]string{'“': "”", '„': "“”", '«': "»", '‘': "’", '‚': "‘’"}
+
+// straighten adds a fix for a text in typographic quotes, if it is certain where the text ends: the first mark after its
+// beginning ends it, and is no apostrophe.
+func (p *parser) straighten(d *diag.Diagnostic, start int) {
+	opening, size := utf8.DecodeRuneInString(p.text[start:])
+	from := start + size
+	i := strings.IndexAny(p.text[from:], "“”„«»‘’‚")
+	if i < 0 {
+		return
+	}
+	closing, size := utf8.DecodeRuneInString(p.text[from+i:])
+	end := from + i + size
+	if strings.ContainsRune(closingQuotes[opening], closing) && wordEnd(p.text, end) == end {
+		p.replaceText(d, start, end, p.text[from:from+i])
 	}
 }
 

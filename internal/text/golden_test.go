@@ -105,6 +105,9 @@ func checkFixes(t *testing.T, in string) int {
 			fixes++
 			changed := source.NewFile(file.Path, fix.Apply(file))
 			_, after := text.ParseYAML(changed, 0, len(changed.Text))
+			if after.Count(diag.Error) > list.Count(diag.Error) {
+				t.Errorf("%s: %s adds errors: %v", one.Code, fix.Title, after)
+			}
 			same := func(o diag.Diagnostic) bool {
 				return o.Code == one.Code && o.Message == one.Message && o.Span.Start == one.Span.Start
 			}

@@ -1,6 +1,7 @@
 package console
 
 import (
+	"cmp"
 	"encoding/json"
 	"time"
 
@@ -38,6 +39,9 @@ func Decode(raw []byte) (*Notice, error) {
 		return nil, err
 	}
 	n := w.Notice
+	if w.Asks == "" { // of a server before it had these kinds
+		w.Asks = cmp.Or(map[string]journal.AskKind{"decision": journal.AskOutcome}[n.For], journal.AskKind(n.For))
+	}
 	n.asks, n.place, n.root, n.limits, n.needs, n.left = w.Asks, w.Place, w.Root, w.Limits, w.Needs, w.Left
 	n.printed, n.next = w.Printed, w.NextName
 	n.quiet, n.repeats, n.markedFailed = w.Quiet, w.Repeats, w.Badly

@@ -33,3 +33,16 @@ func TestNoticesKeepEverythingBetweenProcesses(t *testing.T) {
 		t.Errorf("got  %+v\nwant %+v", *got, n)
 	}
 }
+
+// A server before there were kinds of asks sends only what its JSON output has.
+func TestNoticesOfOlderServersKeepWhatTheWaitIsFor(t *testing.T) {
+	for text, want := range map[string]journal.AskKind{
+		"approval": journal.AskApproval, "event": journal.AskEvent, "decision": journal.AskOutcome,
+		"budget": journal.AskBudget, "": "",
+	} {
+		n, err := Decode([]byte(`{"event":"wait.started","for":"` + text + `"}`))
+		if err != nil || n.asks != want {
+			t.Errorf("%q: %q, %v", text, n.asks, err)
+		}
+	}
+}

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/espalier-run/espalier/internal/ir"
@@ -93,6 +94,8 @@ func (p Play) check(t *testing.T, when string, r step.Result, err error) {
 	t.Helper()
 	var failure *step.Error
 	switch {
+	case err != nil && strings.Contains(err.Error(), `setting "`): // as stepkind.Decode reports it
+		t.Errorf("%s: the settings of the play do not fit the kind: %v", when, err)
 	case p.Class != "" && (!errors.As(err, &failure) || failure.Class != p.Class):
 		t.Errorf("%s: got %v, %s; want a failure of class %s", when, err, r.Value, p.Class)
 	case p.Class == "" && err != nil:

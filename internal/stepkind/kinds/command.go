@@ -52,12 +52,12 @@ func (Command) Bound(_ *ir.Program, s *ir.Step, _ *ir.Task, _ *contract.Contract
 
 var unlimited = stepkind.Amount{Unbounded: "a command has no time limit of its own"}
 
-// stateSchema describes what conditions can read of a State.
+// stateSchema describes what conditions can read of the state that a command leaves.
 var stateSchema = json.RawMessage(`{"type":"object","properties":{` +
 	`"Output":{"type":"string"},"Stderr":{"type":"string"},` +
 	`"ExitCode":{"type":"integer","minimum":0,"maximum":255},"Status":{"enum":["completed","failed"]}}}`)
 
-// Explored returns the contract of the State that the command ends with. A
+// Explored returns the contract of the state that the command leaves. A
 // command that conditions ask for an exit code succeeds first.
 func (Command) Explored(p *ir.Program, s *ir.Step, _ *ir.Task) contract.Contract {
 	c := contract.Of(p, s, contract.Spec{Schema: stateSchema})
