@@ -243,8 +243,8 @@ func (p *parser) lexUnexpected(at int, r rune, size int) token {
 // closingQuotes has the marks that can end a text in typographic quotes, by the mark that begins it.
 var closingQuotes = map[rune]string{'“': "”", '„': "“”", '«': "»", '‘': "’", '‚': "‘’"}
 
-// straighten adds a fix for a text in typographic quotes, if it is certain where the text ends: the first mark after its
-// beginning ends it, and is no apostrophe.
+// straighten adds a fix for a text in typographic quotes, if it is certain where the text ends: the first mark after
+// its beginning ends it, and is no apostrophe.
 func (p *parser) straighten(d *diag.Diagnostic, start int) {
 	opening, size := utf8.DecodeRuneInString(p.text[start:])
 	from := start + size

@@ -21,6 +21,11 @@ type repeater struct {
 	step.Base[repeat, repeatSettings]
 }
 
+var (
+	_ stepkind.Kind = repeat{}
+	_ step.Settings = repeatSettings{}
+)
+
 type repeatSettings struct {
 	Word  string `json:"word"`
 	Times int    `json:"times"`

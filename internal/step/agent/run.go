@@ -15,6 +15,8 @@ type Runner struct {
 
 type settings kinds.AgentSettings
 
+var _ step.Settings = settings{}
+
 // Run holds the conversation.
 func (s settings) Run(ctx context.Context, job *step.Job) (step.Result, error) {
 	ask, _ := kinds.AgentSettings(s).Ask(job.Workflow)

@@ -21,6 +21,8 @@ type HandoverRunner struct {
 
 type handoverSettings kinds.HandoverSettings
 
+var _ step.Settings = handoverSettings{}
+
 // Run copies the products and returns the output.
 func (s handoverSettings) Run(_ context.Context, job *step.Job) (step.Result, error) {
 	at, err := newPlace(job)

@@ -26,6 +26,8 @@ type Runner struct {
 
 type settings kinds.ArtifactSettings
 
+var _ step.Settings = settings{}
+
 // Run asks the agent and writes its reply to the file or folder.
 func (s settings) Run(ctx context.Context, job *step.Job) (step.Result, error) {
 	ask, _ := kinds.ArtifactSettings(s).Ask(job.Workflow)

@@ -23,6 +23,8 @@ type ShellRunner struct {
 
 type shellSettings kinds.ShellSettings
 
+var _ step.Settings = shellSettings{}
+
 // Run runs the script.
 func (s shellSettings) Run(ctx context.Context, job *step.Job) (step.Result, error) {
 	at, err := newPlace(job)

@@ -27,6 +27,8 @@ var _ step.Instant = Runner{}
 
 type settings kinds.CombineSettings
 
+var _ step.Settings = settings{}
+
 // Instant reports whether the task asks no critic.
 func (Runner) Instant(t *ir.Task) bool {
 	return !stepkind.Lenient[kinds.CombineSettings](t).AsksCritic()

@@ -28,6 +28,8 @@ var _ step.Instant = HookRunner{}
 
 type hookSettings kinds.HookSettings
 
+var _ step.Settings = hookSettings{}
+
 // Instant reports whether the hooks only log lines.
 func (HookRunner) Instant(t *ir.Task) bool {
 	return !slices.ContainsFunc(stepkind.Lenient[kinds.HookSettings](t).Hooks,

@@ -39,6 +39,8 @@ var _ step.WriteAhead = Runner{}
 
 type settings kinds.CommandSettings
 
+var _ step.Settings = settings{}
+
 // WriteAhead marks the runner: it notes the command before it starts, and
 // preparing the command takes no time.
 func (Runner) WriteAhead() {}

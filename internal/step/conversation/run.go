@@ -46,6 +46,8 @@ type Runner struct {
 
 type settings kinds.ConversationSettings
 
+var _ step.Settings = settings{}
+
 // Run sends the prompt and returns the reply.
 func (s settings) Run(ctx context.Context, job *step.Job) (step.Result, error) {
 	ask, _ := kinds.ConversationSettings(s).Ask(job.Workflow)

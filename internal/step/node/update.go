@@ -24,6 +24,8 @@ type CollectRunner struct {
 
 type collectSettings kinds.CollectSettings
 
+var _ step.Settings = collectSettings{}
+
 // Run merges the changes of branches: it concatenates lists, adds numbers and otherwise keeps the last value.
 // Without branches, it returns the values that the step reads, with the defaults.
 func (set collectSettings) Run(_ context.Context, job *step.Job) (step.Result, error) {

@@ -25,6 +25,8 @@ type Runner struct {
 
 type settings kinds.OperationSettings
 
+var _ step.Settings = settings{}
+
 // Recovery asks a person if the call was made and may have acted.
 func (Runner) Recovery(_ *ir.Task, history []journal.TaskNoted) step.Recovery {
 	return step.OneCallRecovery(history)

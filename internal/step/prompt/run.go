@@ -35,6 +35,8 @@ type Runner struct {
 
 type settings kinds.PromptSettings
 
+var _ step.Settings = settings{}
+
 // Run holds the conversation with the agent, or calls the tool.
 func (s settings) Run(ctx context.Context, job *step.Job) (step.Result, error) {
 	known := newKnown(job)

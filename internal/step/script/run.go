@@ -25,6 +25,8 @@ type Runner struct {
 
 type settings kinds.ScriptSettings
 
+var _ step.Settings = settings{}
+
 // Run runs the script in the run's folder. The script gets what the step reads
 // as a JSON object on its standard input; what it prints is the result.
 func (s settings) Run(ctx context.Context, job *step.Job) (step.Result, error) {

@@ -21,6 +21,8 @@ type Runner struct {
 
 type settings kinds.ToolSettings
 
+var _ step.Settings = settings{}
+
 // Recovery asks a person if the call was made and may have acted.
 func (Runner) Recovery(_ *ir.Task, history []journal.TaskNoted) step.Recovery {
 	return step.OneCallRecovery(history)

@@ -24,6 +24,8 @@ var _ step.Instant = Runner{}
 
 type settings kinds.TransformSettings
 
+var _ step.Settings = settings{}
+
 // Instant reports whether the task asks no model.
 func (Runner) Instant(t *ir.Task) bool {
 	return stepkind.Lenient[kinds.TransformSettings](t).Mode != kinds.TransformModel

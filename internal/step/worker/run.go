@@ -28,6 +28,8 @@ type Runner struct {
 
 type settings kinds.WorkerSettings
 
+var _ step.Settings = settings{}
+
 // Recovery continues a conversation, and asks a person about a command that may
 // have run.
 func (Runner) Recovery(_ *ir.Task, history []journal.TaskNoted) step.Recovery {
