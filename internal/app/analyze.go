@@ -756,7 +756,7 @@ func (v *Validation) checkTriggers(r *resolver, f *source.File) error {
 			continue
 		}
 		v.Diagnostics.Warnf(config.CodeBadValue, t.Name.Span,
-			cmp.Or(diag.DidYouMean(t.Name.Value, names), "Use the name of a workflow, as \"espalier list\" shows it."),
+			cmp.Or(diag.DidYouMean(t.Name.Value, names), "Use the name of a workflow of the project."),
 			"There is no workflow %q in this project, so nothing is triggered.", t.Name.Value)
 	}
 	return nil

@@ -348,3 +348,36 @@ func TestDoneStepsUseNothingMore(t *testing.T) {
 		t.Errorf("before the model call: %+v, %v", rest, err)
 	}
 }
+
+// An approval that no person gives is for runs in which nothing is real.
+func TestRealRunsAreNotApprovedAutomatically(t *testing.T) {
+	a, ctx := project(t, nil), t.Context()
+	automatic := app.Approve{Automated: true}
+	for name, c := range map[string]struct {
+		workflow string
+		options  app.RunOptions
+		real     string
+	}{
+		"real":            {"gated", allowed, "is not simulated"},
+		"a real command":  {"gated", app.RunOptions{Script: "replies: []\n", ScriptName: "s", AllowShell: true}, "the command of hello"},
+		"a played model":  {"early", app.RunOptions{Script: "replies: []\n", ScriptName: "s"}, ""},
+		"a simulated run": {"gated", app.RunOptions{Simulate: true}, ""},
+	} {
+		id, err := a.Start(ctx, prepare(t, a, c.workflow, c.options), "", tester)
+		if err != nil {
+			t.Fatalf("%s: %v", name, err)
+		}
+		if _, err := a.Wait(ctx, id); err != nil {
+			t.Fatalf("%s: %v", name, err)
+		}
+		_, err = a.Send(ctx, id, tester, automatic)
+		refused := app.AsError(err)
+		if c.real == "" && err != nil {
+			t.Errorf("%s: %v", name, err)
+		}
+		if c.real != "" && (refused == nil || refused.Reason != app.NotOffline ||
+			!strings.HasSuffix(refused.Message, c.real)) {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}

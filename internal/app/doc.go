@@ -1,7 +1,8 @@
 // Package app provides the operations of Espalier: analyze, prepare, start, resume, decide, watch and read records.
 //
-// Requests and responses are plain values. The package prints nothing, parses no flags and reads the environment only
-// through Options, so that the command line, servers and tests share one implementation.
+// Requests and responses are plain values. The package prints nothing, parses no flags and reads the variables that
+// configure it only through Options, so that the command line, servers and tests share one implementation. Commands
+// that runs start see the environment of the process.
 //
 // A run starts in App.Start, after App.Analyze and App.Prepare; it calls engine.Engine.Start, which returns when the
 // start is durable in the journal. App.Resume and App.Send continue runs.

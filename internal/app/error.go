@@ -83,6 +83,12 @@ const (
 	NotPromotable    Reason = "not-promotable"    // the generation has not passed its checks
 	WasEdited        Reason = "was-edited"        // the promoted workflow has been edited
 	Incomplete       Reason = "incomplete"        // the generation lacks files
+	NoScript         Reason = "no-script"         // the workflow's own script is missing or cannot run
+	ScriptConsent    Reason = "script-consent"    // no person has consented to the workflow's own script
+	NoDatabase       Reason = "no-database"       // no PostgreSQL database is configured
+	NoWorker         Reason = "no-worker"         // Error.Name
+	NotWorker        Reason = "not-worker"        // the process drives runs, but cannot be drained
+	NotOffline       Reason = "not-offline"       // only people approve gates of a run that is not simulated
 )
 
 // Error is the one form of errors that operations return for reasons that a caller can act on.
@@ -269,12 +275,8 @@ func storeAdvice(err error) string {
 	var newer *journal.NewerError
 	switch {
 	case errors.Is(err, journal.ErrCorrupt):
-		advice := "Something other than Espalier has changed the file, or the disk is failing. Restore the folder " +
+		return "Something other than Espalier has changed the file, or the disk is failing. Restore the folder " +
 			"from a backup; or move it away and start over: the transcripts in it can still be read."
-		if damage, ok := errors.AsType[*journal.CorruptError](err); ok && damage.Run != "" {
-			advice += "\nTo remove only this run: espalier runs rm " + damage.Run.Short()
-		}
-		return advice
 	case errors.Is(err, journal.ErrNotKept):
 		return "Check the disk first: its last writes may be lost. Then try again."
 	case errors.Is(err, journal.ErrNotJournal):

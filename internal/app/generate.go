@@ -76,7 +76,7 @@ func (a *App) Generate(ctx context.Context, req GenerateRequest) (*Generation, [
 	if err != nil {
 		return nil, nil, err
 	}
-	compiled, err := a.generator(root, creatorName)
+	compiled, err := a.generator(ctx, root, creatorName)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -86,7 +86,7 @@ func (a *App) Generate(ctx context.Context, req GenerateRequest) (*Generation, [
 	}
 	p := &Prepared{Workflow: compiled, Root: root, Options: req.Options}
 	if req.Script != nil {
-		p.script(a, req.Script, true) // repairs are runs of another workflow
+		p.script(ctx, a, req.Script, true) // repairs are runs of another workflow
 	}
 	if err := p.Err(); err != nil {
 		return nil, p.Findings, err
@@ -158,7 +158,7 @@ func (g *Generation) Next(ctx context.Context) (*GenerationRun, error) {
 	if run != nil || err != nil {
 		return run, err
 	}
-	list, files, err := g.check()
+	list, files, err := g.check(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -314,9 +314,9 @@ func generatorDefinition(an *Analysis) *engine.Definition {
 }
 
 // generator compiles a workflow that generates workflows: the project's own, or ours.
-func (a *App) generator(root, name string) (*Analysis, error) {
+func (a *App) generator(ctx context.Context, root, name string) (*Analysis, error) {
 	if own := filepath.Join(root, "workflows", name, "workflow.yaml"); exists(own) {
-		an, err := a.Analyze(context.Background(), AnalyzeRequest{Workflow: a.Display(own)})
+		an, err := a.Analyze(ctx, AnalyzeRequest{Workflow: a.Display(own)})
 		if err != nil {
 			return nil, err
 		}
@@ -334,7 +334,7 @@ func (a *App) generator(root, name string) (*Analysis, error) {
 	if err != nil {
 		return nil, err
 	}
-	an, err := a.analyzeUnsaved(root, name, ours)
+	an, err := a.analyzeUnsaved(ctx, root, name, ours)
 	if err == nil && an.Diagnostics.Errors() {
 		err = fmt.Errorf("%s: %s", name, an.Diagnostics[0].Message) // a programming error
 	}
@@ -343,13 +343,15 @@ func (a *App) generator(root, name string) (*Analysis, error) {
 
 // analyzeUnsaved compiles and checks a workflow whose files are not in its folder. Their paths start at the root of the
 // project.
-func (a *App) analyzeUnsaved(root, workflow string, files map[string]string) (*Analysis, error) {
+func (a *App) analyzeUnsaved(
+	ctx context.Context, root, workflow string, files map[string]string,
+) (*Analysis, error) {
 	space, err := a.spaceIn(root, files)
 	if err != nil {
 		return nil, err
 	}
 	defer space.Close()
-	r := &resolver{ctx: context.Background(), space: space}
+	r := &resolver{ctx: ctx, space: space}
 	return r.read(path.Join("workflows", workflow, "workflow.yaml"))
 }
 
@@ -374,7 +376,7 @@ func (g *Generation) files() (map[string]string, error) {
 }
 
 // check returns everything that is wrong with what was generated, as it will be in its folder.
-func (g *Generation) check() (diag.List, source.Set, error) {
+func (g *Generation) check(ctx context.Context) (diag.List, source.Set, error) {
 	if _, err := os.Stat(filepath.Join(g.Dir, manifest.Source("workflow.yaml"))); err != nil {
 		return nil, nil, err // and the one of an earlier promotion does not count
 	}
@@ -386,7 +388,7 @@ func (g *Generation) check() (diag.List, source.Set, error) {
 	for name, text := range staged {
 		unsaved[path.Join("workflows", g.Name, manifest.Canonical(name))] = text
 	}
-	an, err := g.app.analyzeUnsaved(g.env.root, g.Name, unsaved)
+	an, err := g.app.analyzeUnsaved(ctx, g.env.root, g.Name, unsaved)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -402,7 +404,7 @@ func (g *Generation) pendingRepair(ctx context.Context) (*GenerationRun, error) 
 	entry, err := env.Store.Entry(ctx, id)
 	switch {
 	case errors.Is(err, journal.ErrUnknownRun):
-		return g.repair(id)
+		return g.repair(ctx, id)
 	case err != nil:
 		return nil, err
 	case entry.Status == journal.Finished:
@@ -414,12 +416,12 @@ func (g *Generation) pendingRepair(ctx context.Context) (*GenerationRun, error) 
 }
 
 // repair asks a model to repair what the check has found, with the files.
-func (g *Generation) repair(id journal.RunID) (*GenerationRun, error) {
-	compiled, err := g.app.generator(g.env.root, repairName)
+func (g *Generation) repair(ctx context.Context, id journal.RunID) (*GenerationRun, error) {
+	compiled, err := g.app.generator(ctx, g.env.root, repairName)
 	if err != nil {
 		return nil, err
 	}
-	list, _, err := g.check()
+	list, _, err := g.check(ctx)
 	if err != nil {
 		return nil, err
 	}

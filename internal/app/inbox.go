@@ -25,8 +25,8 @@ func (g *Gate) MayDecide(by journal.Actor, roles []string) bool {
 const maxInboxReads = 1000
 
 // Inbox lists the runs that ask for something, at most limit of them, the newest before a run first. more is the run
-// before which there can be others; empty if there are none. Every unfinished run is read, because a run can ask in one
-// branch while another one works. So a page can have fewer runs, or none, and still not be the last one.
+// before which there can be others; empty if there are none. Almost every unfinished run is read, because a run can ask
+// in one branch while another one works. So a page can have fewer runs, or none, and still not be the last one.
 func (a *App) Inbox(ctx context.Context, before journal.RunID, limit int) (
 	list []*Status, more journal.RunID, err error,
 ) {
@@ -37,26 +37,40 @@ func (a *App) Inbox(ctx context.Context, before journal.RunID, limit int) (
 func (a *App) inbox(ctx context.Context, before journal.RunID, limit, maxReads int) (
 	list []*Status, more journal.RunID, err error,
 ) {
-	entries, err := a.entries(ctx, Filter{Unfinished: true, Before: before, Limit: maxReads + 1})
-	if err != nil {
-		return nil, "", err
-	}
-	for read, e := range entries {
-		if len(list) == limit || read == maxReads {
-			return list, entries[read-1].ID, nil
-		}
-		s, err := a.Status(ctx, e.ID)
-		if known := AsError(err); known != nil && known.Reason == NoRun {
-			continue // it was removed meanwhile
-		}
+	for reads := 0; ; {
+		entries, err := a.entries(ctx, Filter{Unfinished: true, Before: before, Limit: maxReads + 1})
 		if err != nil {
 			return nil, "", err
 		}
-		if len(s.Asks()) > 0 {
-			list = append(list, s)
+		for _, e := range entries {
+			if len(list) == limit || reads == maxReads {
+				return list, before, nil
+			}
+			before = e.ID
+			if onlyRetries(&e) {
+				continue
+			}
+			reads++
+			s, err := a.Status(ctx, e.ID)
+			if known := AsError(err); known != nil && known.Reason == NoRun {
+				continue // it was removed meanwhile
+			}
+			if err != nil {
+				return nil, "", err
+			}
+			if len(s.Asks()) > 0 {
+				list = append(list, s)
+			}
+		}
+		if len(entries) <= maxReads {
+			return list, "", nil
 		}
 	}
-	return list, "", nil
+}
+
+// onlyRetries reports whether all that a run waits for is the time of a retry, as the index has it. It asks nothing.
+func onlyRetries(e *journal.Entry) bool {
+	return e.Status == journal.Sleeping && e.Waiting.Kind == journal.WaitRetry && e.Waiting.More == 0
 }
 
 // entries returns what Entries yields. It is complete before the first of the runs is read, so that reading them needs

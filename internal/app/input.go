@@ -31,7 +31,7 @@ type Field struct {
 }
 
 // input puts the input together and checks it against its schema. References to secrets are resolved.
-func (p *Prepared) input(req *PrepareRequest, o *Options) (json.RawMessage, error) {
+func (p *Prepared) input(ctx context.Context, req *PrepareRequest, o *Options) (json.RawMessage, error) {
 	program := p.Workflow.Program
 	var contract *schema.Schema
 	if program.Input != nil && len(program.Input.Schema) > 0 {
@@ -46,11 +46,12 @@ func (p *Prepared) input(req *PrepareRequest, o *Options) (json.RawMessage, erro
 	// The whole input first, then the fields; defaults are filled in afterwards, and everything is checked at once.
 	object := map[string]json.RawMessage{}
 	var whole json.RawMessage
+	resolve := func(raw json.RawMessage) (json.RawMessage, error) { return p.resolveSecrets(ctx, raw) }
 	if len(req.Input) > 0 {
 		raw := req.Input
 		if !p.Options.Untrusted { // strangers must not name secrets
 			var err error
-			if raw, err = p.resolveSecrets(raw); err != nil {
+			if raw, err = resolve(raw); err != nil {
 				return nil, err
 			}
 		}
@@ -58,7 +59,7 @@ func (p *Prepared) input(req *PrepareRequest, o *Options) (json.RawMessage, erro
 			whole = raw
 		}
 	}
-	if err := addFields(object, program, contract, req.Fields, p.resolveSecrets); err != nil {
+	if err := addFields(object, program, contract, req.Fields, resolve); err != nil {
 		return nil, err
 	}
 	if whole == nil {
@@ -94,8 +95,7 @@ func (p *Prepared) noteLiteral(contract *ir.Contract) {
 	}
 	for _, name := range contract.Inserted {
 		if _, ok := given[name]; !ok {
-			p.note("warning: missing input: %s. Prompts are sent with {{%s}} as it is. Pass it with --input %s=VALUE.",
-				name, name, name)
+			p.note("warning: missing input: %[1]s. Prompts are sent with {{%[1]s}} as it is.", name)
 		}
 	}
 }
@@ -259,8 +259,8 @@ func (p *Prepared) mismatch(problems []schema.Problem, object map[string]json.Ra
 }
 
 // resolveSecrets replaces references to secrets by their values.
-func (p *Prepared) resolveSecrets(raw json.RawMessage) (json.RawMessage, error) {
-	out, err := p.env.models.Secrets.Refer(context.Background(), raw)
+func (p *Prepared) resolveSecrets(ctx context.Context, raw json.RawMessage) (json.RawMessage, error) {
+	out, err := p.env.models.Secrets.Refer(ctx, raw)
 	if missing, ok := errors.AsType[*secret.Error](err); ok {
 		return nil, fail(NotReady, MissingSecret, "%v", missing).advise("%s", missing.Help)
 	}

@@ -104,7 +104,7 @@ func (p *Prepared) problem(err error) error {
 
 // Prepare does everything that can fail before a run starts: it reads the configuration, puts the input together and
 // checks it against its schema, and looks for missing consent, models, tools and programs. Nothing is started.
-func (a *App) Prepare(_ context.Context, req PrepareRequest) (*Prepared, error) {
+func (a *App) Prepare(ctx context.Context, req PrepareRequest) (*Prepared, error) {
 	an := req.Workflow
 	p := &Prepared{Workflow: an, Options: req.Options}
 	if err := an.Err(); err != nil {
@@ -115,7 +115,7 @@ func (a *App) Prepare(_ context.Context, req PrepareRequest) (*Prepared, error) 
 			"the workflow says \"manual: false\": it is not meant to be run by hand"))
 	}
 	if req.Script != nil {
-		p.script(a, req.Script, false)
+		p.script(ctx, a, req.Script, false)
 	}
 	if err := p.configure(a, &req); err != nil || p.env == nil {
 		return p, err
@@ -126,7 +126,7 @@ func (a *App) Prepare(_ context.Context, req PrepareRequest) (*Prepared, error) 
 		}
 	}
 	p.limitCost()
-	input, err := p.input(&req, &a.o)
+	input, err := p.input(ctx, &req, &a.o)
 	if err := p.problem(err); err != nil {
 		return p, err
 	}
@@ -145,12 +145,12 @@ func (a *App) Prepare(_ context.Context, req PrepareRequest) (*Prepared, error) 
 
 // script checks a file of replies and adds it to the options. shared reports whether it also answers other workflows:
 // then entries that this one does not use are warnings.
-func (p *Prepared) script(a *App, f *source.File, shared bool) {
+func (p *Prepared) script(ctx context.Context, a *App, f *source.File, shared bool) {
 	script, problems := registry.Script(f)
 	if script != nil {
 		known := scriptFacts(p.Workflow.Program)
 		known.OtherWorkflows = func() (names []string) {
-			if found, err := a.Workflows(context.Background(), catalog.ReadOptions{}); err == nil {
+			if found, err := a.Workflows(ctx, catalog.ReadOptions{}); err == nil {
 				names = xslices.Map(found.Workflows, func(one Workflow) string { return one.Name })
 			}
 			return names
@@ -356,8 +356,23 @@ func changedText(files []string) string {
 	return "Changed since the approval: " + strings.Join(files, ", ")
 }
 
-// Real returns what the run does for real: its commands, and the tools that it calls.
-func (p *Prepared) Real() []string { return p.env.tools.Real(p.Workflow.Program, p.Options) }
+// MayApproveItself returns an error unless nothing of the run is real, so that its gates can be approved without a
+// person.
+func (p *Prepared) MayApproveItself() error {
+	return p.env.mayApproveItself(p.Workflow.Program, p.Options)
+}
+
+// mayApproveItself is the rule of MayApproveItself: the replies of models are simulated or from a script, and the run
+// starts no command and calls no tool with side effects.
+func (env *environment) mayApproveItself(p *ir.Program, o RunOptions) error {
+	if !o.Simulate && o.Script == "" {
+		return fail(InvalidRequest, NotOffline, "this run is not simulated")
+	}
+	if real := env.tools.Real(p, o); len(real) > 0 {
+		return fail(InvalidRequest, NotOffline, "this run would use %s", strings.Join(real, ", "))
+	}
+	return nil
+}
 
 // forbidsManualRuns reports whether the workflow switches off its trigger for runs by hand.
 func forbidsManualRuns(p *ir.Program) bool {

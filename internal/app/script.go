@@ -41,17 +41,14 @@ func (a *App) Script(p *Prepared) (*Script, error) {
 	s := &Script{Path: filepath.Join(folder, scriptFile), Name: filepath.ToSlash(scriptFile), folder: folder}
 	shown := a.Display(s.Path)
 	if _, err := os.Stat(s.Path); err != nil {
-		return nil, fail(NotReady, "", "there is no script %s to run", shown).
-			advise("Nothing was started. Leave out --scripts: the workflow runs without.")
+		return nil, fail(NotReady, NoScript, "there is no script %s to run", shown)
 	}
 	if !p.ShellAllowed {
-		return nil, fail(NotReady, "", "--scripts runs %s on this machine, which needs your consent", shown).
-			advise("Nothing was started. Review it; then use --allow-shell.")
+		return nil, fail(NotReady, ScriptConsent, "running %s on this machine needs your consent", shown)
 	}
 	var err error
 	if s.shell, err = exec.LookPath("bash"); err != nil {
-		return nil, fail(NotReady, "", "bash, which runs %s, is not installed here", shown).
-			advise("Nothing was started. Leave out --scripts: the workflow runs without.")
+		return nil, fail(NotReady, NoScript, "bash, which runs %s, is not installed here", shown)
 	}
 	return s, nil
 }
@@ -69,7 +66,7 @@ func (a *App) SetInput(s *Script, p *Prepared) error {
 	}
 	var fields map[string]string
 	if err := json.Unmarshal(p.Input, &fields); err != nil {
-		return fail(InvalidRequest, "", "a script takes texts only: %v", err).advise("Write --input and a text.")
+		return fail(InvalidRequest, "", "a script takes texts only: %v", err).advise("Pass every input as a text.")
 	}
 	for name, text := range fields {
 		if len(text) > maxVariable || strings.ContainsRune(text, 0) {

@@ -22,22 +22,22 @@ import (
 // Status is the state of a run.
 type Status struct {
 	Run
-	Step    []string       `json:"steps,omitempty"` // that are being executed
-	Gates   []Gate         `json:"gates,omitempty"`
-	Used    journal.Usage  `json:"used"`
-	Held    journal.Usage  `json:"held,omitzero"` // reserved for what is under way
-	Limits  journal.Limits `json:"limits,omitzero"`
-	Paused  bool           `json:"paused,omitempty"`
-	Offline string         `json:"offline,omitempty"` // simulated or scripted
+	Step    []string // that are being executed
+	Gates   []Gate
+	Used    journal.Usage
+	Held    journal.Usage // reserved for what is under way
+	Limits  journal.Limits
+	Paused  bool
+	Offline string // simulated or scripted
 	// Untrusted reports that the input comes from outside of the project.
-	Untrusted bool `json:"untrusted,omitempty"`
+	Untrusted bool
 	// Request identifies the request that has started the run, as in RunOptions.
-	Request string `json:"-"`
+	Request string
 	// By is the user who started the run; From is the step of another run that it continues.
-	By   journal.Actor   `json:"by,omitzero"`
-	From *journal.Origin `json:"from,omitempty"`
+	By   journal.Actor
+	From *journal.Origin
 	// Rejected is the decision that has ended a rejected run.
-	Rejected *Decided `json:"-"`
+	Rejected *Decided
 }
 
 // FromInput reports whether a value that a step reads is the input of the run, or a part of it.
@@ -45,19 +45,19 @@ func FromInput(name string) bool { return name == "input" || strings.HasPrefix(n
 
 // Gate is an open gate, with exactly what it shows.
 type Gate struct {
-	Step        string                     `json:"step"`
-	Kind        journal.AskKind            `json:"kind"`
-	Description string                     `json:"description,omitempty"`
-	Event       string                     `json:"event,omitempty"`
-	Doing       string                     `json:"-"`             // command or tool call with an unknown outcome
-	Key         string                     `json:"key,omitempty"` // idempotency key of a task with an unknown outcome
-	Shows       map[string]json.RawMessage `json:"shows,omitempty"`
-	Order       []string                   `json:"order,omitempty"` // the names in Shows, as the file lists them
-	Digest      string                     `json:"digest,omitempty"`
-	Until       string                     `json:"until,omitempty"`
+	Step        string
+	Kind        journal.AskKind
+	Description string
+	Event       string
+	Doing       string // command or tool call with an unknown outcome
+	Key         string // idempotency key of a task with an unknown outcome
+	Shows       map[string]json.RawMessage
+	Order       []string // the names in Shows, as the file lists them
+	Digest      string
+	Until       string
 	// Files are the paths of the files that hold what the gate shows, by the names in Shows.
-	Files     map[string]string `json:"files,omitempty"`
-	Approvers *Approvers        `json:"approvers,omitempty"`
+	Files     map[string]string
+	Approvers *Approvers
 }
 
 // NoValue is the text that a gate shows for a value that no step has written.

@@ -215,8 +215,7 @@ func (a *App) Migrate(ctx context.Context, url string) (done journal.Copied, kep
 		}
 	}
 	if url == "" {
-		return done, "", fail(InvalidRequest, "", "no PostgreSQL database is named").
-			advise("Name one: espalier store migrate postgres://user@host/database")
+		return done, "", fail(InvalidRequest, NoDatabase, "no PostgreSQL database is named")
 	}
 	dir := filepath.Join(root, storageFolder)
 	if !exists(filepath.Join(dir, registry.JournalFile)) {

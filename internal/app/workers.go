@@ -88,12 +88,11 @@ func (a *App) Drain(ctx context.Context, name string) (*Worker, error) {
 	all = slices.DeleteFunc(all, func(w Worker) bool { return !strings.HasPrefix(string(w.ID), strings.ToUpper(name)) })
 	switch {
 	case len(all) == 0 || name == "":
-		return nil, fail(NotFound, "", "there is no worker %q", name).advise("\"espalier workers\" lists them.")
+		return nil, fail(NotFound, NoWorker, "there is no worker %q", name)
 	case len(all) > 1:
 		return nil, fail(InvalidRequest, "", "%d workers start with %q", len(all), name).advise("Write more of the ID.")
 	case !all[0].Works:
-		return nil, fail(InvalidRequest, "", "process %d on %s is not a worker", all[0].PID, all[0].Host).
-			advise("Only \"espalier work\" and \"espalier serve\" can be drained. Interrupt the process instead.")
+		return nil, fail(InvalidRequest, NotWorker, "process %d on %s is not a worker", all[0].PID, all[0].Host)
 	}
 	env, err := a.runs(ctx)
 	if err != nil {

@@ -18,7 +18,7 @@ var interpreters = []string{"internal/journal", "internal/plan", "internal/engin
 
 // otherReaders are the functions outside of the interpreters that ask for the types of facts, and why.
 var otherReaders = map[string]string{
-	"internal/graph/run.go Apply": "it needs what events leave out; docs/architecture.md says what",
+	"internal/graph/run.go Tracker.Apply": "it needs what events leave out; docs/architecture.md says what",
 }
 
 // isReader reports whether a file belongs to a package below internal/report.
@@ -58,7 +58,7 @@ func TestFactsAreInterpretedInOnePlace(t *testing.T) {
 		for _, decl := range file.Decls {
 			where := rel
 			if f, ok := decl.(*ast.FuncDecl); ok {
-				where += " " + f.Name.Name
+				where += " " + receiverOf(f) + f.Name.Name
 			}
 			for _, found := range factTests(decl, facts) {
 				if _, details := found.(*ast.TypeAssertExpr); details && isReader(rel) {
@@ -98,6 +98,21 @@ func factTypes(t *testing.T, name string) map[string]bool {
 		}
 	}
 	return facts
+}
+
+// receiverOf returns the type of a method's receiver with a dot; empty for a function.
+func receiverOf(f *ast.FuncDecl) string {
+	if f.Recv == nil {
+		return ""
+	}
+	typ := f.Recv.List[0].Type
+	if star, ok := typ.(*ast.StarExpr); ok {
+		typ = star.X
+	}
+	if name, ok := typ.(*ast.Ident); ok {
+		return name.Name + "."
+	}
+	return ""
 }
 
 // factTests returns the type switches and type assertions in a node that name facts.

@@ -546,6 +546,21 @@ func TestWorstCaseIsAtLeastTheBase(t *testing.T) {
 	})
 }
 
+// A budget below zero leaves nothing to a child, and nothing is subtracted from the run.
+func TestNegativeBudgetsCountAsZero(t *testing.T) {
+	p := program(row(task("a", writes("v.a"))))
+	child := program(ir.Block{})
+	child.Budget.Steps, child.Budget.Tokens = &ir.Limit{Max: -1}, &ir.Limit{Max: -1}
+	p.Children = []ir.Program{*child}
+	p.Blocks[0].Steps = append(p.Blocks[0].Steps, ir.Step{ID: "call", Action: ir.Call{Child: 0}})
+	r := check.Estimate(p, units)
+	for name, one := range map[string]check.Range{"steps": r.Steps, "tokens": r.Tokens} {
+		if one.Base.N < 0 || one.Worst.N < one.Base.N {
+			t.Errorf("%s: base %v, worst %v", name, one.Base, one.Worst)
+		}
+	}
+}
+
 // Estimate and Program handle a long chain, and one in which every step leads back to the first.
 func TestLongProgramsAreChecked(t *testing.T) {
 	const n = 2000

@@ -180,15 +180,23 @@ var advice = map[app.Reason]string{
 	app.NotReached: "\"espalier transcript {run} --pretty\" shows which steps it has reached.",
 	app.RunFinished: "\"espalier output {run}\" prints its result; \"espalier resume {run} --from STEP\" " +
 		"repeats a part of it in a new run.",
-	app.RunUnfinished:    "Cancel it first: espalier cancel {run}",
-	app.NotFinished:      "Use \"espalier edit {run} NAME=VALUE\" for a run that waits or is paused.",
-	app.RunExists:        "Leave out --run-id to use a new one; \"espalier status {run}\" shows the existing run.",
-	app.RunOwned:         "It continues by itself; \"espalier status {run}\" shows its status.",
-	app.NoTranscript:     "It was run with --no-transcript, or nothing has happened yet.",
-	app.NotPromotable:    "\"espalier create {name}\" continues and checks it; use --force to promote it anyway.",
-	app.ClaimedIdentity:  "Leave out --as, or let them decide on the server with their own token.",
-	app.WasEdited:        "Keep what you need of it; then use --force to replace it.",
-	app.Incomplete:       "\"espalier create {name}\" continues it; or start over with a description.",
+	app.RunUnfinished:   "Cancel it first: espalier cancel {run}",
+	app.NotFinished:     "Use \"espalier edit {run} NAME=VALUE\" for a run that waits or is paused.",
+	app.RunExists:       "Leave out --run-id to use a new one; \"espalier status {run}\" shows the existing run.",
+	app.RunOwned:        "It continues by itself; \"espalier status {run}\" shows its status.",
+	app.NoTranscript:    "It was run with --no-transcript, or nothing has happened yet.",
+	app.NotPromotable:   "\"espalier create {name}\" continues and checks it; use --force to promote it anyway.",
+	app.ClaimedIdentity: "Leave out --as, or let them decide on the server with their own token.",
+	app.WasEdited:       "Keep what you need of it; then use --force to replace it.",
+	app.Incomplete:      "\"espalier create {name}\" continues it; or start over with a description.",
+	app.NoScript:        "Nothing was started. Leave out --scripts: the workflow runs without.",
+	app.ScriptConsent:   "Nothing was started. Review it; then use --allow-shell.",
+	app.NoDatabase:      "Name one: espalier store migrate postgres://user@host/database",
+	app.NoWorker:        "\"espalier workers\" lists all workers.",
+	app.NotWorker: "Only \"espalier work\" and \"espalier serve\" can be drained. Interrupt the process " +
+		"instead.",
+	app.NotOffline: "Add \"otherwise: simulate\" to the script: then they are simulated. Or leave --auto-approve out, " +
+		"and decide with \"espalier approve\".",
 	app.GenerationFailed: "It is kept in {dir}. Fix it there and run \"espalier create {name}\" again, or start over.",
 }
 
@@ -268,8 +276,13 @@ func (a *invocation) failure(e *app.Error) *failure {
 		}
 	case app.MissingLabels:
 		end.help = labelHelp(e)
+	case app.NotOffline:
+		end.message = "--auto-approve is for runs in which nothing is real, and " + e.Message
 	case app.MissingModels, app.MissingTools, app.MissingBoth, app.NeedsConsent:
 		end.help = a.remediesFor(e)
+	}
+	if e.Kind == app.StoreDamaged && e.Run != "" {
+		end.help += "\nTo remove only this run: espalier runs rm " + e.Run.Short()
 	}
 	unavailable := e.Kind == app.StoreUnavailable || e.Kind == app.EngineUnavailable
 	if unavailable && e.Run == "" || e.Reason == app.MissingSecret {

@@ -247,10 +247,10 @@ func (a *invocation) run(workflow string, f *runFlags) error {
 	if err := a.findings(p.Findings); err != nil {
 		return err
 	}
-	if real := p.Real(); a.autoApprove && len(real) > 0 {
-		return usage("Add \"otherwise: simulate\" to the script: then they are simulated. Or leave --auto-approve "+
-			"out, and decide with \"espalier approve\".",
-			"--auto-approve is for runs in which nothing is real, and this run would use %s", strings.Join(real, ", "))
+	if a.autoApprove {
+		if err := p.MayApproveItself(); err != nil {
+			return err
+		}
 	}
 	switch {
 	case f.scripts:

@@ -20,6 +20,7 @@ const (
 	ClassMissing    Class = "NOT_READY"      // a dependency of the step is missing
 	ClassMerge      Class = "MERGE_CONFLICT" // branches contradict each other
 	ClassInternal   Class = "INTERNAL"       // a defect in Espalier
+	ClassChanged    Class = "CHANGED"        // the calls of a task differ from those of an earlier execution
 	ClassOther      Class = "ERROR"          // an error without a class
 )
 

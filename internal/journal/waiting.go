@@ -26,8 +26,9 @@ const (
 	WaitContinue WaitKind = "paused" // a person continues the run
 )
 
-// Asks returns what a run asks for that waits for something of the kind; empty if it continues without an answer. text
-// reports that the event carries text from a person. Approvals of steps and of tool calls have the same kind.
+// Asks returns what a run asks for that waits for something of the kind; empty if it needs no answer: the time of a
+// retry comes by itself, and a paused run is continued. text reports that the event carries text from a person.
+// Approvals of steps and of tool calls have the same kind.
 func (k WaitKind) Asks(text bool) AskKind {
 	switch k {
 	case WaitApproval:

@@ -102,7 +102,7 @@ var ownReasons = []string{
 	string(ir.ClassInvalid), string(ir.ClassInput), string(ir.ClassCommand), string(ir.ClassTool),
 	string(ir.ClassAPI), string(ir.ClassRateLimit), string(ir.ClassBadRequest),
 	string(ir.ClassNoQuota), string(ir.ClassDenied), string(ir.ClassMissing), string(ir.ClassMerge),
-	string(ir.ClassInternal), string(ir.ClassCondition),
+	string(ir.ClassInternal), string(ir.ClassChanged), string(ir.ClassCondition),
 	string(ir.ClassLoopLimit), string(ir.ClassInDoubt),
 }
 

@@ -486,20 +486,33 @@ func (s *Server) inbox(ctx context.Context, in *inboxInput) (*inbox, error) {
 	if err != nil {
 		return nil, err
 	}
-	runs, next, err := s.o.App.Inbox(ctx, before, in.Limit)
-	if err != nil {
-		return nil, pageError(before, err)
-	}
-	out := &inbox{Items: []inboxItem{}, Next: string(next)}
-	for _, full := range runs {
-		st := api.NewStatus(full)
-		for _, g := range full.Asks() {
-			if g.Kind != journal.AskEvent {
-				out.Items = append(out.Items, inboxItem{
-					Run: st.Run, Gate: api.NewGate(g), Simulated: st.Simulated, Untrusted: st.Untrusted,
-				})
-			}
+	out := &inbox{Items: []inboxItem{}}
+	for range maxEmptyPages {
+		runs, next, err := s.o.App.Inbox(ctx, before, in.Limit)
+		if err != nil {
+			return nil, pageError(before, err)
+		}
+		for _, full := range runs {
+			out.add(full)
+		}
+		if out.Next, before = string(next), next; next == "" || len(out.Items) > 0 {
+			break
 		}
 	}
 	return out, nil
+}
+
+// maxEmptyPages is how many pages of runs that ask people for nothing a response covers at most.
+const maxEmptyPages = 5
+
+// add adds what waits for people in a run. Events can come from programs.
+func (i *inbox) add(s *app.Status) {
+	st := api.NewStatus(s)
+	for _, g := range s.Asks() {
+		if g.Kind != journal.AskEvent {
+			i.Items = append(i.Items, inboxItem{
+				Run: st.Run, Gate: api.NewGate(g), Simulated: st.Simulated, Untrusted: st.Untrusted,
+			})
+		}
+	}
 }

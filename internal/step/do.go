@@ -45,10 +45,10 @@ func (j *Job) Do(ctx context.Context, c Call) (Done, error) {
 	// an intent with another request.
 	switch {
 	case begun == nil && j.hasCall(j.calls+1):
-		return Done{}, Errorf(ClassChanged, "journal mismatch on resume of %s: expected call %d, found a later one; "+
+		return Done{}, Errorf(ir.ClassChanged, "journal mismatch on resume of %s: expected call %d, found a later one; "+
 			RepeatHelp, j.Key, j.calls)
 	case begun != nil && (begun.Kind != asked.Kind || !sameValue(begun.Request, asked.Request)):
-		return Done{}, Errorf(ClassChanged, "journal mismatch on resume of %s: call %d differs from the recorded one; "+
+		return Done{}, Errorf(ir.ClassChanged, "journal mismatch on resume of %s: call %d differs from the recorded one; "+
 			RepeatHelp, j.Key, j.calls)
 	case end != nil:
 		return end.done(), nil
@@ -91,9 +91,6 @@ func (j *Job) Do(ctx context.Context, c Call) (Done, error) {
 	}
 	return (*callEnd)(&out).done(), nil
 }
-
-// ClassChanged is the class of a job whose calls differ from those of an earlier execution.
-const ClassChanged = "CHANGED"
 
 // RepeatHelp tells users how to run a step again that cannot continue from its notes.
 const RepeatHelp = "run \"espalier resume RUN --from STEP\" to run the step again"

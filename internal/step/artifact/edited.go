@@ -14,6 +14,7 @@ import (
 	"github.com/espalier-run/espalier/internal/ir"
 	"github.com/espalier-run/espalier/internal/step"
 	"github.com/espalier-run/espalier/internal/stepkind"
+	"github.com/espalier-run/espalier/internal/stepkind/kinds"
 )
 
 // File is what the files of a variable hold.
@@ -66,7 +67,7 @@ func FileOf(
 
 // product returns the content of a path as the value of the step that produces it.
 func (p *place) product(name string) (json.RawMessage, error) {
-	if !isFolder(name) {
+	if !kinds.IsFolder(name) {
 		text, err := p.read(name)
 		return step.JSON(text), err
 	}
@@ -76,7 +77,7 @@ func (p *place) product(name string) (json.RawMessage, error) {
 
 // valueAt returns the value of a step: a text, or the files of a folder.
 func valueAt(name string, files map[string]string) json.RawMessage {
-	if isFolder(name) {
+	if kinds.IsFolder(name) {
 		return step.JSON(files)
 	}
 	return step.JSON(files[""])
@@ -97,7 +98,7 @@ func (p *place) files(name string, wanted func(name string) bool) (map[string]st
 	}
 	defer root.Close()
 	below = filepath.FromSlash(below)
-	if !isFolder(name) {
+	if !kinds.IsFolder(name) {
 		text, err := readFile(root, below)
 		return map[string]string{"": text}, err
 	}

@@ -176,8 +176,6 @@ func readFile(root *os.Root, name string) (string, error) {
 	return strings.ToValidUTF8(string(raw), "�"), err
 }
 
-func isFolder(name string) bool { return strings.HasSuffix(name, "/") }
-
 var (
 	// Models write the markers as headings, too: "## FILE: name.md".
 	fileMark = lazyregexp.New(`^\s*=?#{2,4}\s*FILE:\s*(.+?)\s*(#{2,4})?\s*$`)

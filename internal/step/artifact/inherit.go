@@ -15,6 +15,7 @@ import (
 
 	"github.com/espalier-run/espalier/internal/ir"
 	"github.com/espalier-run/espalier/internal/protected"
+	"github.com/espalier-run/espalier/internal/stepkind/kinds"
 )
 
 // Continued is a run that starts from a step of another one, and has a folder of its own.
@@ -164,7 +165,7 @@ func (p *place) inherits(products []*inheritable) func(name string) bool {
 			return false
 		case common(one.path):
 			return one.has(name)
-		case isFolder(one.path):
+		case kinds.IsFolder(one.path):
 			return inside && strings.HasPrefix(name, below+"/")
 		default:
 			return inside && name == below

@@ -47,7 +47,7 @@ func (s settings) Run(ctx context.Context, job *step.Job) (step.Result, error) {
 	if len(given) > 0 {
 		c.System = strings.TrimSpace(c.System + "\n\n" + chat.AboutData)
 	}
-	folder := isFolder(s.Produces)
+	folder := kinds.IsFolder(s.Produces)
 	if folder {
 		c.Form.Check = func(text string) []string {
 			_, problems := split(text, s.Produces)
@@ -106,7 +106,7 @@ func (s settings) prompt(given []material, draft string) string {
 			"content so that it meets the goal.", chat.DataBlock("draft", step.JSON(draft)))
 	}
 	switch {
-	case isFolder(s.Produces):
+	case kinds.IsFolder(s.Produces):
 		parts = append(parts, "Reply with one or more files and nothing else. Write each file in this form:\n\n"+
 			"##FILE: name.md##\n(the content of the file)\n##END##")
 	case s.Produces != "" && !kinds.ArtifactSettings(s).ProducesJSON():

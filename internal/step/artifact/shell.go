@@ -98,7 +98,7 @@ func (p *place) leave(produces string) func(text string) error {
 	if produces == "" {
 		return nil
 	}
-	if isFolder(produces) {
+	if kinds.IsFolder(produces) {
 		produces += "index.md"
 	}
 	return func(text string) error { return p.write(produces, text) }

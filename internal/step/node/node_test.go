@@ -210,7 +210,7 @@ func TestChangedCallFailsOnResume(t *testing.T) {
 	play.Settings = function("    AgentRunner.run('plain', {'x': 2})\n    return {}\n", nil)
 	_, err := play.Done(t, node.Runner{}, &steptest.Log{Notes: log.Notes}, &steptest.World{Replies: play.Replies})
 	var f *step.Error
-	if !errors.As(err, &f) || f.Class != step.ClassChanged || !strings.Contains(f.Message, "call 1") {
+	if !errors.As(err, &f) || f.Class != ir.ClassChanged || !strings.Contains(f.Message, "call 1") {
 		t.Errorf("got %v", err)
 	}
 }

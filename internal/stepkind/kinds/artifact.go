@@ -41,13 +41,16 @@ func (Artifact) Name() string { return "artifact" }
 
 // Ask returns the prompt. The reply for a .json file must be JSON; invalid parts of a folder are requested again.
 func (s ArtifactSettings) Ask(*ir.Program) (Ask, bool) {
-	ask := Ask{Agent: s.Agent, Texts: []string{s.Skill, s.Goal}, Checked: strings.HasSuffix(s.Produces, "/")}
+	ask := Ask{Agent: s.Agent, Texts: []string{s.Skill, s.Goal}, Checked: IsFolder(s.Produces)}
 	if s.ProducesJSON() {
 		ask.Reply = contract.Spec{Base: contract.AnyData, From: "the name of the file"}
 	}
 	ask.Texts = append(ask.Texts, xslices.Map(s.Inputs, func(in ArtifactInput) string { return in.Text })...)
 	return ask, true
 }
+
+// IsFolder reports whether a path that a step produces names a folder.
+func IsFolder(path string) bool { return strings.HasSuffix(path, "/") }
 
 // ProducesJSON reports whether the step produces a .json file.
 func (s ArtifactSettings) ProducesJSON() bool {
