@@ -136,7 +136,7 @@ func (c *checker) workers() {
 
 // inBranch reports whether a block runs inside a fan-out, at any depth.
 func (c *checker) inBranch(b ir.BlockID) bool {
-	for up := range c.flow.around(b) {
+	for up := range c.flow.enclosingSteps(b) {
 		if !up.loop {
 			return true
 		}

@@ -76,7 +76,7 @@ func (e *estimator) cheapest(b ir.BlockID, m measure) (need, bool) {
 		if at.closes {
 			finish(skip)
 		}
-		e.ways(n, func(to int, w *way) {
+		e.outgoing(n, func(to int, w *flowEdge) {
 			arrive := well
 			switch w.on {
 			case ir.Skipped:

@@ -261,10 +261,10 @@ func (w *writers) before(from, to *ir.Step) bool {
 		f := w.c.flow
 		var next []int
 		for _, n := range f.nodesOf[from] {
-			f.after(n, func(at int, way *way) bool { return at != n || writesAfter(from, way.on) },
+			f.visitSuccessors(n, func(at int, way *flowEdge) bool { return at != n || writesAfter(from, way.on) },
 				func(m int) { next = append(next, m) })
 		}
-		reach = f.walk(next, anyWay)
+		reach = f.walk(next, anyEdge)
 		w.after[from] = reach
 	}
 	return slices.ContainsFunc(w.c.flow.nodesOf[to], func(n int) bool { return reach[n] })
@@ -384,7 +384,7 @@ func (c *checker) misses(s *ir.Step, path string, steps []*ir.Step) (why string,
 // reachableWithout reports whether a way leads to a step without passing one of the writers.
 func (c *checker) reachableWithout(s *ir.Step, writers []*ir.Step) bool {
 	isWriter := func(at *ir.Step) bool { return slices.Contains(writers, at) || c.containsAny(at, writers) }
-	entered := c.flow.walk(c.flow.entry(), func(n int, w *way) bool {
+	entered := c.flow.walk(c.flow.entry(), func(n int, w *flowEdge) bool {
 		at := c.flow.nodes[n].step
 		return (!isWriter(at) || !writesAfter(at, w.on)) && !(w.leaps && c.leavesWriter(n, w.to, writers))
 	})
@@ -394,7 +394,7 @@ func (c *checker) reachableWithout(s *ir.Step, writers []*ir.Step) bool {
 // leavesWriter reports whether the way between two nodes leaves a loop that is one of the steps: leaving a loop also
 // writes.
 func (c *checker) leavesWriter(from, to int, steps []*ir.Step) bool {
-	for up := range c.flow.around(c.flow.nodes[from].block) {
+	for up := range c.flow.enclosingSteps(c.flow.nodes[from].block) {
 		loop, ok := up.step.Action.(ir.Loop)
 		if ok && slices.Contains(steps, up.step) && to != noStep &&
 			!c.flow.isInside(c.flow.nodes[to].block, loop.Block) {
@@ -412,7 +412,7 @@ func (c *checker) containsAny(outer *ir.Step, steps []*ir.Step) bool {
 		return false
 	}
 	for _, s := range steps {
-		for up := range c.flow.around(c.blockOf(s)) {
+		for up := range c.flow.enclosingSteps(c.blockOf(s)) {
 			if up.step == outer {
 				return true
 			}

@@ -39,7 +39,7 @@ func (c *checker) fallbackCycles() {
 
 // reachability reports unreachable steps; of several in a row only the first, because fixing it fixes the others.
 func (c *checker) reachability() {
-	c.reached = c.flow.walk(c.flow.entry(), anyWay)
+	c.reached = c.flow.walk(c.flow.entry(), anyEdge)
 	explained := make([]bool, len(c.flow.nodes))
 	for n := range c.flow.nodes {
 		at := &c.flow.nodes[n]
@@ -50,7 +50,7 @@ func (c *checker) reachability() {
 			continue // its whole block never runs, which is reported once
 		}
 		more := 0
-		for m, after := range c.flow.walk([]int{n}, anyWay) {
+		for m, after := range c.flow.walk([]int{n}, anyEdge) {
 			other := &c.flow.nodes[m]
 			if after && m != n && !explained[m] && !c.enters(other.step) {
 				explained[m] = true

@@ -266,8 +266,8 @@ func pieces(text, separators string) []string {
 	return append(out, text[from:])
 }
 
-// deepestProse bounds the nesting of descriptions, which come from files.
-const deepestProse = 12
+// maxProseDepth bounds the nesting of descriptions, which come from files.
+const maxProseDepth = 12
 
 // objectOf reads the fields between braces.
 func objectOf(inside string, depth int) map[string]any {
@@ -307,7 +307,7 @@ func fieldsOf(fields []string, depth int) map[string]any {
 			continue
 		}
 		parts := field().FindStringSubmatch(f)
-		if parts == nil || depth > deepestProse {
+		if parts == nil || depth > maxProseDepth {
 			return nil
 		}
 		name := strings.ReplaceAll(parts[1], " ", "_")
@@ -351,7 +351,7 @@ var (
 // a description, and the name of the key decides.
 func typeOf(words string, depth int) map[string]any {
 	words = strings.TrimSpace(strings.TrimRight(words, ". "))
-	if depth > deepestProse || words == "" {
+	if depth > maxProseDepth || words == "" {
 		return map[string]any{}
 	}
 	if doc := types()[strings.ToLower(words)]; doc != nil && doc["type"] != "array" {

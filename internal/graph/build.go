@@ -37,7 +37,7 @@ func Build(p *ir.Program, o Options) *Graph {
 		edgeAt:   map[edgeKey]int{},
 		closed:   o.closed,
 		approved: o.Approved,
-		room:     mostSteps,
+		room:     maxSteps,
 		folds:    map[string]map[string]string{},
 	}
 	b.drawStart(b.block(ir.Body, place{}, nil, 0)) // there is no body without blocks
@@ -505,8 +505,8 @@ func (b *builder) controlEdge(kind EdgeKind, from, to, label string, on outcomes
 	}
 }
 
-// longestLabel is the length, in bytes, beyond which an edge gets no more labels.
-const longestLabel = 200
+// maxLabelBytes is the length, in bytes, beyond which an edge gets no more labels.
+const maxLabelBytes = 200
 
 // edge adds an edge, or appends the label to an existing one of the same kind between the same elements. An edge
 // without a label stays without.
@@ -517,7 +517,7 @@ func (b *builder) edge(kind EdgeKind, from, to, label string) {
 	}
 	if i, there := b.edgeAt[key]; there {
 		e := &b.graph.Edges[i]
-		if kind != EdgeData && label != "" && e.Label != "" && e.Label != label && len(e.Label) < longestLabel {
+		if kind != EdgeData && label != "" && e.Label != "" && e.Label != label && len(e.Label) < maxLabelBytes {
 			e.Label += ", " + label
 		}
 		return

@@ -38,7 +38,7 @@ type shape struct {
 type sceneText struct {
 	x, y   float64 // baseline
 	text   string
-	cut    cut
+	cut    fontStyle
 	size   float64
 	anchor anchor
 	upward bool
@@ -328,7 +328,7 @@ func edgePart(e *Edge, r route) part {
 	}
 	head := arrowHead(points[len(points)-1], points[len(points)-2], 8+width*0.6, 3.2+width*0.7)
 	if e.Kind != EdgeProduces {
-		points[len(points)-1] = towards(points[len(points)-1], points[len(points)-2], 6)
+		points[len(points)-1] = toward(points[len(points)-1], points[len(points)-2], 6)
 	}
 	// Drawn from its end, so that the dashes of joining lines coincide.
 	slices.Reverse(points)
@@ -409,8 +409,8 @@ func trunkPhase(p path, x float64, dash []float64) float64 {
 	return 0
 }
 
-// towards returns the point at distance d from p in the direction of q.
-func towards(p, q point, d float64) point {
+// toward returns the point at distance d from p in the direction of q.
+func toward(p, q point, d float64) point {
 	l := math.Hypot(q.x-p.x, q.y-p.y)
 	if l == 0 {
 		return p
@@ -425,7 +425,7 @@ func rounded(points []point, radius float64) path {
 	for i := 1; i < len(points)-1; i++ {
 		a, b, c := points[i-1], points[i], points[i+1]
 		r := min(radius, math.Hypot(b.x-a.x, b.y-a.y)/2, math.Hypot(c.x-b.x, c.y-b.y)/2)
-		in, out := towards(b, a, r), towards(b, c, r)
+		in, out := toward(b, a, r), toward(b, c, r)
 		p.line(in.x, in.y)
 		p.quad(b.x, b.y, out.x, out.y)
 	}
@@ -436,7 +436,7 @@ func rounded(points []point, radius float64) path {
 
 // arrowHead returns a triangle at the end of a line.
 func arrowHead(tip, before point, length, half float64) path {
-	back := towards(tip, before, length)
+	back := toward(tip, before, length)
 	l := math.Hypot(tip.x-back.x, tip.y-back.y)
 	if l == 0 {
 		return nil

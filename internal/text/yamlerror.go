@@ -33,7 +33,7 @@ func (p *yamlParser) explain(err error, tooDeep bool) {
 	}
 	m := mistake{p: p, at: at, context: context, stage: e.Stage}
 	for _, explained := range [...]func() bool{
-		m.tab, m.alias, m.lines, m.openQuote, m.swallowed, m.escape, m.openBracket, m.colon, m.listAfterKey,
+		m.tab, m.alias, m.lines, m.openQuote, m.unclosedQuoteAbove, m.escape, m.openBracket, m.colon, m.listAfterKey,
 		m.forbiddenStart,
 		m.notAPair, m.outOfPlace, m.trailing, m.indentation,
 	} {
@@ -153,9 +153,9 @@ func (m mistake) openQuote() bool {
 	return true
 }
 
-// swallowed explains a missing quotation mark further up: the string extends to the next mark in the file, after which
-// the text is invalid.
-func (m mistake) swallowed() bool {
+// unclosedQuoteAbove reports a missing quotation mark further up: the string extends to the next mark in the file,
+// after which the text is invalid.
+func (m mistake) unclosedQuoteAbove() bool {
 	if m.stage != yaml.ParserStage || m.at >= len(m.p.text) {
 		return false
 	}

@@ -82,7 +82,7 @@ func TestSentencesAreLabeledAsSimulated(t *testing.T) {
 
 // described returns the contract that a description results in.
 func described(words string, probes ...contract.Probe) contract.Contract {
-	c := contract.Of(&ir.Program{}, &ir.Step{ID: "s"}, contract.Spec{Expected: []string{words}})
+	c := contract.Derive(&ir.Program{}, &ir.Step{ID: "s"}, contract.Spec{Expected: []string{words}})
 	c.Probes = probes
 	return c
 }
@@ -193,7 +193,7 @@ func TestProbeOfTheWholeReply(t *testing.T) {
 }
 
 func TestVerdictsAgreeWithTheirProblems(t *testing.T) {
-	c := contract.Of(&ir.Program{}, &ir.Step{ID: "review"},
+	c := contract.Derive(&ir.Program{}, &ir.Step{ID: "review"},
 		contract.Spec{Verdict: true, Expected: []string{"Object: { approved: boolean, problems: list of strings }"}})
 	seen := map[bool]int{}
 	for seed := range uint64(10) {

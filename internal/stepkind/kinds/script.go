@@ -93,5 +93,5 @@ func (Script) Bound(_ *ir.Program, s *ir.Step, _ *ir.Task, _ *contract.Contract)
 
 // Explored returns the contract of what the script prints.
 func (Script) Explored(p *ir.Program, s *ir.Step, _ *ir.Task) contract.Contract {
-	return contract.Of(p, s, contract.Spec{})
+	return contract.Derive(p, s, contract.Spec{})
 }

@@ -71,5 +71,5 @@ func (Tool) Bound(*ir.Program, *ir.Step, *ir.Task, *contract.Contract) stepkind.
 
 // Explored returns the contract of the tool's answer.
 func (Tool) Explored(p *ir.Program, s *ir.Step, _ *ir.Task) contract.Contract {
-	return contract.Of(p, s, contract.Spec{})
+	return contract.Derive(p, s, contract.Spec{})
 }
