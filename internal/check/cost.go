@@ -289,7 +289,7 @@ func (e *estimator) bound(s *ir.Step) stepkind.Bound {
 		if name := e.known.Program(b.Model); name != "" {
 			*e.external = true
 			w := &b.Worst
-			why := fmt.Sprintf("step %q is done by %s, which makes calls by itself", s.ID, name)
+			why := fmt.Sprintf("step %q runs the external agent %s, whose calls are not bounded", s.ID, name)
 			for _, a := range []*stepkind.Amount{
 				&w.ModelCalls, &w.ToolCalls, &w.PromptTokens, &w.ReplyTokens, &w.Seconds,
 			} {

@@ -195,7 +195,7 @@ func (w *writers) keys() []string {
 // help returns suggestions for a name that does not exist.
 func (w *writers) help(path string, facts ...string) string {
 	if w.c.p.Unread.Explains(diag.Warning, path) {
-		return "It is in a part of the file that cannot be read, as another message reports; fix that first."
+		return "Fix the syntax error first: that part of the file could not be parsed."
 	}
 	keys := w.keys()
 	if near := w.nearest(path, facts); near != "" {
@@ -320,7 +320,7 @@ func (c *checker) read(w *writers, s *ir.Step, path string, at source.Span) {
 	}
 	if without, writer := c.misses(s, path, steps); without != "" {
 		found := c.missing(path, CodeMaybeMissing, diag.Note, at,
-			"The step then gets null, and a text that needs the value fails. Write the value on every path to this "+
+			"The step then reads null, and a template that needs the value fails. Write the value on every path to this "+
 				"step, or give the step a condition.", "%q may be missing when step %q reads it: %s.", path, s.ID,
 			without).Relate(writer.Span, "written here")
 		if found != nil {
@@ -337,7 +337,7 @@ func (c *checker) writtenLater(s *ir.Step, steps []*ir.Step, path string, severi
 	if steps[0] == s {
 		c.missing(path, CodeWrittenLater, severity, at,
 			"Let an earlier step write it, or read the values that it is computed from.",
-			"Step %q %s %q, which only it writes itself, afterwards.", s.ID, does, path)
+			"Step %q %s %q, but only this step writes it, after reading it.", s.ID, does, path)
 		return
 	}
 	if from := steps[0].Span; from.File == s.Span.File && from.Start < s.Span.Start {
@@ -378,7 +378,7 @@ func (c *checker) misses(s *ir.Step, path string, steps []*ir.Step) (why string,
 			return fmt.Sprintf("step %q, which writes it, is skipped when it fails", from.ID), from
 		}
 	}
-	return "not every way there leads through a step that writes it", steps[0]
+	return "some paths to the step skip the steps that write it", steps[0]
 }
 
 // reachableWithout reports whether a way leads to a step without passing one of the writers.
@@ -444,7 +444,7 @@ func (c *checker) input(path string, worst diag.Severity, at source.Span) {
 	for _, name := range strings.Split(missing, ".")[1:] {
 		around = append(around, "properties", name)
 	}
-	found.Relate(c.p.Input.At(pointerTo(around[:len(around)-1]...)), "what is declared")
+	found.Relate(c.p.Input.At(pointerTo(around[:len(around)-1]...)), "the declaration")
 }
 
 // inputHelp returns help about an input that is not declared.
@@ -488,7 +488,7 @@ func (c *checker) named(w *writers, s *ir.Step, cond condition, path expr.Path, 
 		if len(path.Segments) == 1 && !c.domains.inputKnown() {
 			severity = diag.Warning // the input may contain it
 		}
-		w.unwritten.report(writable(dotted), at, "also looked at here", func() {
+		w.unwritten.report(writable(dotted), at, "also used here", func() {
 			facts := c.domains.facts()
 			c.missing(dotted, CodeNoSuchName, severity, at, w.help(dotted, facts...),
 				"%q is not defined: no step writes it, so it is always null.", dotted).
@@ -502,7 +502,7 @@ func (c *checker) named(w *writers, s *ir.Step, cond condition, path expr.Path, 
 	inside := func(from *ir.Step) bool { return cond.after && (from == s || c.containsAny(s, []*ir.Step{from})) }
 	if !slices.ContainsFunc(steps, func(from *ir.Step) bool { return inside(from) || w.before(from, s) }) {
 		later[steps[0]] = true
-		c.writtenLater(s, steps, dotted, worst, at, "looks at")
+		c.writtenLater(s, steps, dotted, worst, at, "uses")
 		return
 	}
 	outside := func(from *ir.Step) bool { return !inside(from) && w.before(from, s) }
@@ -510,8 +510,8 @@ func (c *checker) named(w *writers, s *ir.Step, cond condition, path expr.Path, 
 		later[steps[0]] = true
 		c.missing(dotted, CodeWrittenLater, diag.Warning, at,
 			fmt.Sprintf(
-				"Tests of null are false, except for !=, so the loop may never start. Run step %q before it, or test "+
-					"for the first iteration, too: loop.First or …", steps[0].ID),
+				"Comparisons with null are false, except !=, so the loop may never start. Run step %q before the "+
+					"loop, or use: loop.First or …", steps[0].ID),
 			"%q is null before the first iteration: only the loop %q itself writes it.", dotted, s.ID).
 			Relate(steps[0].Span, "written only here")
 	}
@@ -546,7 +546,7 @@ func (c *checker) undeclaredOutput(w *writers, path string, at source.Span) bool
 		there = append(there, outputRoot+"."+name)
 	}
 	c.missing(missing, CodeNoSuchName, severity, at, "", "%s", message).
-		Relate(c.p.Output.At("/properties"), "what is declared").Suggest(missing, there)
+		Relate(c.p.Output.At("/properties"), "the declaration").Suggest(missing, there)
 	return true
 }
 
@@ -565,7 +565,7 @@ func (c *checker) outputs(w *writers) {
 			c.branchOutput(w, path, steps)
 		case len(steps) == 0:
 			c.missing(path, CodeNoOutput, diag.Warning, c.p.Output.At(pointerTo("required", strconv.Itoa(i))),
-				fmt.Sprintf("Add %q to the writes of the step that makes it, or take it off the required list.", path),
+				fmt.Sprintf("Add %q to the writes of the step that makes it, or remove it from the required list.", path),
 				"The output must have %q, but no step writes %q.", name, path)
 		}
 	}

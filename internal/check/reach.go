@@ -61,7 +61,7 @@ func (c *checker) reachability() {
 		}
 		message := fmt.Sprintf("Step %q can never run: no other step leads to it.", at.step.ID)
 		if more > 0 {
-			message = fmt.Sprintf("Step %q can never run: no other step leads to it, nor to %s after it.", at.step.ID,
+			message = fmt.Sprintf("Step %q can never run: no other step leads to it or to %s after it.", at.step.ID,
 				count(more, "step"))
 		}
 		c.missing(at.step.ID, CodeUnreachable, diag.Warning, at.step.Span,

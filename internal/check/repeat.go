@@ -92,20 +92,20 @@ func (c *checker) checkCycle(comp component) {
 	}
 	names := c.cycleNames(comp)
 	at, help := c.flow.nodes[comp.nodes[0]].step.Span,
-		"Give a step in it a condition, so that it is left when the work is done."
+		"Add a condition to one of its steps, so that the cycle ends when the work is done."
 	if back != nil {
 		at = cmp.Or(back.Span, from.Span)
 	}
 	switch {
 	case !leaves && c.bounded():
 		c.add(CodeEndless, diag.Warning, at, help,
-			"%s, and nothing leaves that circle, so every run ends by using up its budget.", names)
+			"%s, and no path leaves the cycle, so every run exhausts its budget.", names)
 	case !leaves:
-		c.add(CodeEndless, diag.Error, at, help, "%s, nothing leaves that circle, and no budget stops it.", names)
+		c.add(CodeEndless, diag.Error, at, help, "%s. No path leaves the cycle, and no budget stops it.", names)
 	case !c.bounded():
 		c.add(CodeOnlyCap, diag.Warning, at,
 			"Give the workflow a budget of steps or tokens, or a deadline; or repeat with a loop that has a limit.",
-			"%s, and nothing says how often: only the cap of %s visits of each step would stop it.", names,
+			"%s, and the cycle has no limit: only the cap of %s visits per step stops it.", names,
 			stepkind.N(ir.VisitCap))
 	}
 }
@@ -154,11 +154,11 @@ func (c *checker) loop(s *ir.Step, loop ir.Loop) {
 	at := cmp.Or(loop.Span, s.Span)
 	if loop.While == nil && loop.BreakWhen == nil && loop.MaxExpr == nil && !c.leavesLoop(loop.Block) {
 		c.add(CodeEndless, diag.Error, at, "Give it a limit, or a condition that ends it.",
-			"Step %q repeats without an end: it has no limit and no condition.", s.ID)
+			"Step %q repeats forever: it has no limit and no condition.", s.ID)
 		return
 	}
 	c.add(CodeOnlyCap, diag.Warning, at, "Give it a limit.",
-		"Step %q can repeat without a limit of its own: only its condition and the cap of %s visits stop it.", s.ID,
+		"Step %q has no limit: only its condition and the cap of %s visits stop it.", s.ID,
 		stepkind.N(ir.VisitCap))
 }
 

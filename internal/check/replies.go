@@ -26,7 +26,7 @@ func (c *checker) replyUses() {
 		for _, one := range reply.Conflicts {
 			c.add(CodeConflictingUses, diag.Warning, cmp.Or(one.Span, used.step.Span),
 				"Use the value in one way, or let the step write two values.",
-				"%s is used as %s here and as %s elsewhere, so no reply of step %q fits both.", one.Path,
+				"%s is used as %s here and as %s elsewhere, so no reply of step %q can satisfy both uses.", one.Path,
 				article(one.Second), article(one.First), used.step.ID).
 				Relate(cmp.Or(one.Related, used.step.Span), fmt.Sprintf("used as %s here", article(one.First)))
 		}

@@ -851,7 +851,7 @@ func (b *builder) compare() (never, sometimes []Comparison) {
 			one.Allowed = describe(outer)
 		}
 		if len(node) == 0 && u.empty() {
-			one.Allowed = "a text, which is never empty"
+			one.Allowed = "a non-empty string"
 		}
 		if excluded || isConstrained(node) && !possible(node, u) ||
 			len(u.at) == 0 && node["type"] != "array" && u.empty() {

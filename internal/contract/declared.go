@@ -289,6 +289,6 @@ func describe(node map[string]any) string {
 
 // typeWords describe the types of a schema for people.
 var typeWords = map[string]string{
-	"boolean": "true or false", "number": "a number", "integer": "a whole number", "string": "text",
+	"boolean": "true or false", "number": "a number", "integer": "an integer", "string": "a string",
 	"array": "a list", "object": "an object", "null": "null",
 }

@@ -116,7 +116,7 @@ func (u *use) compared() string {
 	words := "equal to "
 	switch u.How {
 	case expr.Contains:
-		return "a list or text with " + string(encode(u.Value))
+		return "a list or string with " + string(encode(u.Value))
 	case expr.Sized:
 		if u.Exactly {
 			return fmt.Sprintf("of the length %v", u.Value)

@@ -180,7 +180,7 @@ func readTemplate(text string, report reporter) foreign {
 	}
 	if err != nil {
 		start, end, message := templateError(text, err)
-		report(CodeForeign, start, end, "The template cannot be understood: "+message+".",
+		report(CodeForeign, start, end, "The template is invalid: "+message+".",
 			"Write names like {{.inputs.file}} or {{.states.build.Output}}; "+
 				"{{index .states \"my-step\" \"Output\"}} where a name is not all letters, digits and _.")
 		return nil
@@ -588,7 +588,7 @@ func (t *template) explain(env Env, err error) error {
 			help := "Check that the step ran before, and the spelling of the name."
 			switch p.written[0] {
 			case "inputs":
-				help = "Give the input, or declare a default for it."
+				help = "Pass the input, or declare a default."
 			case "env":
 				help = "Set the variable in the environment of the run."
 			}

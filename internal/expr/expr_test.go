@@ -206,7 +206,7 @@ func TestConditionErrorSaysWhatToWrite(t *testing.T) {
 	}
 	want := &EvalError{
 		Problem: ProblemNotCondition, Text: "input.tier", Span: source.Span{File: "f", Start: 110, End: 120},
-		Message: "input.tier is a text, not true or false.", Help: "Write a comparison such as input.tier != null.",
+		Message: "input.tier is a string, not true or false.", Help: "Write a comparison such as input.tier != null.",
 	}
 	if d := cmp.Diff(want, failed); d != "" {
 		t.Error(d)
@@ -590,7 +590,7 @@ func TestHelpSaysWhatToWrite(t *testing.T) {
 		`version == 1.2.3`:    `Write numbers like 3, -1.5 or 2e6, and put anything else in quotes: "1.2.3".`,
 		`len(a)`:              `Compare it, such as len(a) > 0.`,
 		`a .b == 1`:           `Write the name without a space before the dot.`,
-		`contains == "x"`: `Write what belongs there; a variable of that name is written with its namespace, ` +
+		`contains == "x"`: `Write the missing value; a variable of that name needs its namespace, ` +
 			`such as input.contains.`,
 		`a.b.includes("x")`: `Write functions before their argument, such as len(x). ` +
 			`Available: contains, len, lower, text, trim, upper.`,

@@ -186,7 +186,7 @@ func (p *parser) next(at int) token {
 // continue.
 func (p *parser) lexUnexpected(at int, r rune, size int) token {
 	t := token{kind: tokBad, start: at, end: at + size}
-	help := "Remove it, or put text in quotes."
+	help := "Remove it, or put strings in quotes."
 	fix := func(*diag.Diagnostic) {}
 	operator := func(kind tokenKind, meant string) {
 		t.kind, help = kind, fmt.Sprintf("Write %s.", meant)
@@ -206,15 +206,15 @@ func (p *parser) lexUnexpected(at int, r rune, size int) token {
 	case r == '{' || r == '}':
 		help = "Objects cannot be written in a condition; compare their parts."
 	case r == '`':
-		t.kind, help = tokSkip, "Write text in \"quotes\" and names without."
+		t.kind, help = tokSkip, "Put strings in quotes, and write names without quotes."
 	case strings.ContainsRune("“”„«»", r):
 		quotes("“”„«»", `"text"`)
 	case strings.ContainsRune("‘’‚", r):
 		quotes("‘’‚", "'text'")
 	case strings.HasPrefix(rest, "**"):
-		t.end, help = at+2, "Conditions have no powers: multiply, such as x * x, or let a step compute the value."
+		t.end, help = at+2, "Conditions do not support powers: multiply, such as x * x, or let a step compute the value."
 	case strings.ContainsRune("+-*/%^", r):
-		help = "Conditions compare and cannot calculate: let a step compute the value."
+		help = "Conditions do not support arithmetic: let a step compute the value."
 	case r == '&':
 		operator(tokAnd, "and")
 	case r == '|':
@@ -236,7 +236,7 @@ func (p *parser) lexUnexpected(at int, r rune, size int) token {
 	if t.end == at+size && !unicode.IsGraphic(r) {
 		shown = fmt.Sprintf("The character U+%04X", r)
 	}
-	fix(p.add(CodeCharacter, at, t.end, help, "%s means nothing in a condition.", shown))
+	fix(p.add(CodeCharacter, at, t.end, help, "%s is not allowed in a condition.", shown))
 	return t
 }
 
@@ -285,7 +285,7 @@ func (p *parser) lexWord(at int) token {
 	}
 	if meant, ok := p.rules.elsewhere[folded]; ok {
 		p.replace(p.add(CodeConstantName, at, t.end, fmt.Sprintf("Write %s.", meant),
-			"%q is the word of another language.", word), at, t.end, meant)
+			"%q is not a valid constant here.", word), at, t.end, meant)
 		t.kind, t.value = tokConstant, p.rules.constants[meant]
 	}
 	return t
@@ -322,7 +322,7 @@ func (p *parser) lexNumber(at int) token {
 			"%q is not a number.", word)
 		t.kind = tokBad
 	case err != nil || math.IsInf(f, 0):
-		p.add(CodeNumber, at, end, "Write a number below 1.8e308.", "%q is too large a number.", word)
+		p.add(CodeNumber, at, end, "Write a number below 1.8e308.", "The number %q is too large.", word)
 		t.kind = tokBad
 	}
 	t.value = number(f)
@@ -384,7 +384,7 @@ func (p *parser) lexEscape(b *strings.Builder, at int) int {
 	}
 	_, size := utf8.DecodeRuneInString(rest[1:])
 	p.add(CodeEscape, at, at+1+size, `Write \\ for a backslash; there are also \n, \t, \r, \", \' and \u00e9.`,
-		"There is no escape %s.", rest[:1+size])
+		"Unknown escape sequence %s.", rest[:1+size])
 	return 1 + size
 }
 

@@ -220,7 +220,7 @@ func (p *parser) unexpectedToken(t token) {
 		}
 	case tokConstant:
 		if t.value.kind == kindNumber && t.value.num < 0 {
-			help = "Conditions compare and cannot calculate: let a step compute the value."
+			help = "Conditions do not support arithmetic: let a step compute the value."
 		}
 	}
 	found := p.add(CodeUnexpected, t.start, t.end, help, "%s", what)
@@ -470,7 +470,7 @@ func (p *parser) missingLeft(t token) {
 		where = "before"
 	case tokAnd, tokOr, tokIs, tokIn, tokContains:
 		help = fmt.Sprintf(
-			"Write what belongs there; a variable of that name is written with its namespace, such as input.%s.",
+			"Write the missing value; a variable of that name needs its namespace, such as input.%s.",
 			p.written(t))
 	}
 	p.add(CodeOperand, t.start, t.end, help, "There is nothing %s %s.", where, p.shown(t))
@@ -691,7 +691,7 @@ func (p *parser) index(n *node) {
 		p.advance()
 	default:
 		p.add(CodePath, open.start, t.end, `Write [0] for the first element, or ["key"].`,
-			"An index is a whole number or a text in quotes.")
+			"An index must be an integer or a string in quotes.")
 		if !p.skipTo(tokListClose) {
 			return
 		}

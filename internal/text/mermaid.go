@@ -194,7 +194,7 @@ func (p *flowParser) header() bool {
 	}
 	if p.pos < p.stop && !p.starts("%%") {
 		p.out.Errorf(CodeFlowSyntax, p.file.Span(p.pos, p.stop), "Begin a new line after graph TD.",
-			"%q does not belong behind the direction.", p.rest())
+			"Unexpected %q after the direction.", p.rest())
 	}
 	return true
 }
@@ -374,7 +374,7 @@ func (p *flowParser) syntaxError() bool {
 	rest := strings.TrimRight(p.rest(), " \t\r")
 	p.out.Errorf(CodeFlowSyntax, p.file.Span(p.pos, p.pos+max(len(rest), 1)),
 		"Write nodes as ID[label] and arrows as -->, -.-> or ==>, with labels as -->|text|.",
-		"%q cannot be read as part of a flowchart.", clip(rest))
+		"%q is not valid in a flowchart.", clip(rest))
 	p.pos = p.stop
 	return false
 }

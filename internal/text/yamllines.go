@@ -420,7 +420,7 @@ func (r *lineReader) pairHelp(at int, content string, next int) (help, meant str
 		return fmt.Sprintf("Write %q.", meant), meant
 	case strings.HasPrefix(rest, "[") || strings.HasPrefix(rest, "{") || !strings.Contains(rest, " ") ||
 		word == strings.ToLower(word):
-		return fmt.Sprintf("Write %q; or indent the line if it carries on the text above.", word+": "+rest), ""
+		return fmt.Sprintf("Write %q; or indent the line if it continues the value above.", word+": "+rest), ""
 	}
 	return pairHelp, ""
 }

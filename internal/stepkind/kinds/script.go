@@ -47,7 +47,7 @@ func (Script) Check(_ *ir.Program, s *ir.Step, t *ir.Task) diag.List {
 	var list diag.List
 	if set.Language != "" && !slices.Contains(ScriptLanguages(), set.Language) {
 		list.Errorf(stepkind.CodeLanguage, stepkind.At(s, t, "language"), suggestLanguage(set.Language),
-			"Scripts in %q cannot be run.", set.Language)
+			"Scripts in %q are not supported.", set.Language)
 	}
 	if set.Script != "" && isEmptyScript(set.Script) {
 		list.Errorf(stepkind.CodeEmptyScript, stepkind.At(s, t, "script"),
