@@ -88,8 +88,8 @@ func (c *checker) conditions() {
 			if !sure {
 				severity, help = diag.Note, "This is fine if a setting in the file turns it on and off."
 			}
-			c.add(CodeNeverHolds, severity, cmp.Or(cond.expr.Span, s.Span), help, "This condition is never true, so %s%s.",
-				cond.dead, why)
+			c.add(CodeNeverHolds, severity, cmp.Or(cond.expr.Span, s.Span), help,
+				"This condition is never true, so %s%s.", cond.dead, why)
 		}
 	})
 }

@@ -320,8 +320,8 @@ func (c *checker) read(w *writers, s *ir.Step, path string, at source.Span) {
 	}
 	if without, writer := c.misses(s, path, steps); without != "" {
 		found := c.missing(path, CodeMaybeMissing, diag.Note, at,
-			"The step then reads null, and a template that needs the value fails. Write the value on every path to this "+
-				"step, or give the step a condition.", "%q may be missing when step %q reads it: %s.", path, s.ID,
+			"The step then reads null, and a template that needs the value fails. Write the value on every path to "+
+				"this step, or give the step a condition.", "%q may be missing when step %q reads it: %s.", path, s.ID,
 			without).Relate(writer.Span, "written here")
 		if found != nil {
 			found.Lenient = true
@@ -565,8 +565,8 @@ func (c *checker) outputs(w *writers) {
 			c.branchOutput(w, path, steps)
 		case len(steps) == 0:
 			c.missing(path, CodeNoOutput, diag.Warning, c.p.Output.At(pointerTo("required", strconv.Itoa(i))),
-				fmt.Sprintf("Add %q to the writes of the step that makes it, or remove it from the required list.", path),
-				"The output must have %q, but no step writes %q.", name, path)
+				fmt.Sprintf("Add %q to the writes of the step that creates it, or remove it from the required list.",
+					path), "The output must have %q, but no step writes %q.", name, path)
 		}
 	}
 }

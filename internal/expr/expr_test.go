@@ -59,7 +59,7 @@ func rows(t *testing.T, path string, compute func(t *testing.T, left string) str
 
 func at(text string) source.Span { return source.Span{File: "f", Start: 0, End: len(text)} }
 
-func TestCanonicalForms(t *testing.T) {
+func TestCanonicalFormsParseToTheSameTree(t *testing.T) {
 	rows(t, "testdata/forms.txtar", func(t *testing.T, left string) string {
 		e, diags := Parse(AgentFlow, left, at(left))
 		if len(diags) > 0 {
@@ -73,7 +73,7 @@ func TestCanonicalForms(t *testing.T) {
 	})
 }
 
-func TestSyntaxErrors(t *testing.T) {
+func TestSyntaxErrorsHaveTheExpectedCodesAndSpans(t *testing.T) {
 	rows(t, "testdata/mistakes.txtar", func(t *testing.T, left string) string {
 		if strings.HasPrefix(left, `"`) && strings.TrimSpace(strings.Trim(left, `"`)) == "" {
 			left = strings.Trim(left, `"`) // the only way to write a row with nothing
@@ -433,7 +433,7 @@ func TestPartsShowEveryIntermediateValue(t *testing.T) {
 	}
 }
 
-func TestJSON(t *testing.T) {
+func TestExpressionsSurviveJSON(t *testing.T) {
 	e, _ := Parse(AgentFlow, `tier != "<low>"`, source.Span{File: "f.md", Start: 3, End: 18})
 	e.Names = map[string]string{"tier": "input.tier"}
 	raw, err := json.Marshal(e)

@@ -212,7 +212,8 @@ func (p *parser) lexUnexpected(at int, r rune, size int) token {
 	case strings.ContainsRune("‘’‚", r):
 		quotes("‘’‚", "'text'")
 	case strings.HasPrefix(rest, "**"):
-		t.end, help = at+2, "Conditions do not support powers: multiply, such as x * x, or let a step compute the value."
+		t.end = at + 2
+		help = "Conditions do not support powers: multiply, such as x * x, or let a step compute the value."
 	case strings.ContainsRune("+-*/%^", r):
 		help = "Conditions do not support arithmetic: let a step compute the value."
 	case r == '&':

@@ -145,7 +145,8 @@ func (r *Reader) String(key string) Text {
 	return n.Text()
 }
 
-// Strings returns a list of strings. A single text is a list of one. Entries that are not texts are reported and omitted.
+// Strings returns a list of strings. A single string is a list of one. Entries that are not strings are reported and
+// omitted.
 func (r *Reader) Strings(key string) []Text {
 	n := r.Node(key)
 	switch {

@@ -183,7 +183,7 @@ func TestProbedValuesSatisfyTheSchema(t *testing.T) {
 }
 
 // The empty key is the whole reply.
-func TestProbeOfTheWholeReply(t *testing.T) {
+func TestProbeOfTheEmptyKeyIsTheWholeReply(t *testing.T) {
 	for value, want := range map[string]string{`"billing"`: "billing", `"two words"`: "two words", "true": "true", "7": "7"} {
 		p := provider.Purpose{Step: "s", Contract: contract.Contract{Probes: []contract.Probe{probe("", value)}}}
 		if got := reply(t, simulated.Model{}, provider.Request{For: p}); got != want {
