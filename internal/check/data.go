@@ -58,8 +58,8 @@ func (c *checker) data() {
 // optional warns about a read of a variable that may be missing, if it always is.
 func (c *checker) optional(w *writers, s *ir.Step, r *ir.Ref) {
 	steps := w.of(r.Path)
-	if !strings.Contains(r.Path, ".") && !r.Members || len(steps) == 0 || !c.enters(s) ||
-		!slices.ContainsFunc(steps, c.enters) {
+	if !strings.Contains(r.Path, ".") && !r.Members || len(steps) == 0 || !c.canRun(s) ||
+		!slices.ContainsFunc(steps, c.canRun) {
 		return
 	}
 	if !w.anyBefore(steps, s) {
@@ -217,9 +217,9 @@ func (w *writers) nearest(path string, facts []string) string {
 	return cmp.Or(diag.Nearest(path, all), diag.Nearest(writable(path), all))
 }
 
-// meant is nearest for fixes of a step: it returns "" if the name is written too late for the step, or if an unreadable
-// part of the file may define the right name.
-func (w *writers) meant(s *ir.Step, path string, facts ...string) string {
+// nearestForFix is nearest for fixes of a step: it returns "" if the name is written too late for the step, or if an
+// unreadable part of the file may define the right name.
+func (w *writers) nearestForFix(s *ir.Step, path string, facts ...string) string {
 	if w.c.p.Unread.Any() {
 		return ""
 	}
@@ -304,21 +304,21 @@ func (c *checker) read(w *writers, s *ir.Step, path string, at source.Span) {
 		w.unwritten.report(writable(path), at, "also read here", func() {
 			c.missing(path, CodeNeverWritten, diag.Error, at, w.help(path),
 				"Step %q reads %q, but no step writes it.", s.ID, path).
-				Relate(w.near(path), "written here").Replace(path, w.meant(s, path))
+				Relate(w.near(path), "written here").Replace(path, w.nearestForFix(s, path))
 		})
 		return
 	}
 	if c.undeclaredOutput(w, path, at) {
 		return
 	}
-	if !c.enters(s) || !slices.ContainsFunc(steps, c.enters) {
+	if !c.canRun(s) || !slices.ContainsFunc(steps, c.canRun) {
 		return // reported as unreachable; order does not matter there
 	}
 	if !w.anyBefore(steps, s) {
 		c.writtenLater(s, steps, path, diag.Error, at, "reads")
 		return
 	}
-	if without, writer := c.misses(s, path, steps); without != "" {
+	if without, writer := c.whyMissing(s, path, steps); without != "" {
 		found := c.missing(path, CodeMaybeMissing, diag.Note, at,
 			"The step then reads null, and a template that needs the value fails. Write the value on every path to "+
 				"this step, or give the step a condition.", "%q may be missing when step %q reads it: %s.", path, s.ID,
@@ -354,9 +354,9 @@ func (c *checker) writtenLater(s *ir.Step, steps []*ir.Step, path string, severi
 		Relate(steps[0].Span, "written only here")
 }
 
-// misses describes how a step can be reached before the path is written. It returns "" if that is impossible or the
+// whyMissing describes how a step can be reached before the path is written. It returns "" if that is impossible or the
 // step's own condition excludes it.
-func (c *checker) misses(s *ir.Step, path string, steps []*ir.Step) (why string, writer *ir.Step) {
+func (c *checker) whyMissing(s *ir.Step, path string, steps []*ir.Step) (why string, writer *ir.Step) {
 	if s.When != nil {
 		for _, p := range s.When.Paths() {
 			if ir.Overlap(strings.Join(p.Segments, "."), path) {
@@ -492,11 +492,11 @@ func (c *checker) named(w *writers, s *ir.Step, cond condition, path expr.Path, 
 			facts := c.domains.facts()
 			c.missing(dotted, CodeNoSuchName, severity, at, w.help(dotted, facts...),
 				"%q is not defined: no step writes it, so it is always null.", dotted).
-				Relate(w.near(dotted, facts...), "written here").Replace(dotted, w.meant(s, dotted, facts...))
+				Relate(w.near(dotted, facts...), "written here").Replace(dotted, w.nearestForFix(s, dotted, facts...))
 		})
 		return
 	}
-	if c.undeclaredOutput(w, dotted, at) || !c.enters(s) || !slices.ContainsFunc(steps, c.enters) || later[steps[0]] {
+	if c.undeclaredOutput(w, dotted, at) || !c.canRun(s) || !slices.ContainsFunc(steps, c.canRun) || later[steps[0]] {
 		return
 	}
 	inside := func(from *ir.Step) bool { return cond.after && (from == s || c.containsAny(s, []*ir.Step{from})) }

@@ -50,13 +50,13 @@ func (f *flow) set(c component) func(n int) bool {
 func (c *checker) repetitions() {
 	for b := range c.p.Blocks {
 		for _, comp := range c.flow.components(ir.BlockID(b), anyEdge) {
-			if comp.cyclic && c.enters(c.flow.nodes[comp.nodes[0]].step) {
+			if comp.cyclic && c.canRun(c.flow.nodes[comp.nodes[0]].step) {
 				c.checkCycle(comp)
 			}
 		}
 	}
 	c.steps(func(_ ir.BlockID, s *ir.Step) {
-		if loop, ok := s.Action.(ir.Loop); ok && c.enters(s) {
+		if loop, ok := s.Action.(ir.Loop); ok && c.canRun(s) {
 			c.loop(s, loop)
 		}
 	})

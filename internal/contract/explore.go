@@ -118,7 +118,7 @@ func (p *probeValues) addOtherNumber(constants []float64) {
 func (p *probeValues) addSides(u *use) {
 	kind := soleType(p.node)
 	if u.How == expr.Orders && u.other == "number" {
-		p.add(u.sides(u.near)...)
+		p.add(u.valuesAround(u.near)...)
 	}
 	switch constant := u.Value.(type) {
 	case float64:
@@ -140,7 +140,7 @@ func (p *probeValues) addAroundNumber(u *use, kind string, constant float64) {
 	case expr.Equals:
 		p.add(constant)
 	case expr.Orders:
-		p.add(u.sides(constant)...)
+		p.add(u.valuesAround(constant)...)
 	case expr.Sized:
 		for _, n := range []int{max(int(constant)-1, 0), max(int(constant), 0), int(constant) + 1} {
 			p.add(ofLength(kind, min(n, maxLength)))
@@ -238,8 +238,8 @@ func (b *builder) numbers(at []string, decisions []Decision) []float64 {
 	return out
 }
 
-// sides returns a number for which the comparison is false, and one for which it is true.
-func (u *use) sides(limit float64) []any {
+// valuesAround returns a number for which the comparison is false, and one for which it is true.
+func (u *use) valuesAround(limit float64) []any {
 	low, high := limit-1, limit // x >= limit, x < limit
 	if u.Above == u.Strictly {  // x > limit, x <= limit
 		low, high = limit, limit+1

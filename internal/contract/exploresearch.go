@@ -114,19 +114,19 @@ func (s *search) tryNeighbors(from walked) {
 			for _, hold := range []bool{false, true} {
 				p := plan{maps.Clone(from.tries), from.fails}
 				p.tries[d.step] = Try{First: uint64(n), Hold: hold}
-				s.keep(p)
+				s.addIfNew(p)
 			}
 		}
 	}
 	for _, one := range s.recoveries {
 		p := plan{from.tries, maps.Clone(from.fails)}
 		s.fail(p, one)
-		s.keep(p)
+		s.addIfNew(p)
 	}
 }
 
-// keep adds a plan only if it takes a branch that no other one takes.
-func (s *search) keep(p plan) {
+// addIfNew adds a plan only if it takes a branch that no other one takes.
+func (s *search) addIfNew(p plan) {
 	if before := len(s.pool); !s.add(p) && len(s.pool) > before {
 		s.pool = s.pool[:before]
 	}

@@ -63,14 +63,14 @@ func parseAIFlow(exact bool) func(p *parser) *node {
 		}
 		if p.diags.Errors() {
 			// Tokens after an invalid character are unreliable, except for names.
-			return a.salvage()
+			return a.brokenNode()
 		}
 		root := a.or()
 		if t := a.peekToken(); t.kind != aiEnd && !p.diags.Errors() {
 			a.unexpectedToken(t)
 		}
 		if p.diags.Errors() {
-			return a.salvage()
+			return a.brokenNode()
 		}
 		return root
 	}
@@ -95,8 +95,8 @@ func (a *aiflowParser) last() int {
 	return a.list[a.next-1].end
 }
 
-// salvage returns a broken node with the names of a text that does not parse.
-func (a *aiflowParser) salvage() *node {
+// brokenNode returns a broken node with the names of a text that does not parse.
+func (a *aiflowParser) brokenNode() *node {
 	root := &node{op: opBroken, end: len(a.text)}
 	for i, t := range a.list {
 		if t.kind == aiName && !aiflowWord(t.text) && (i+1 >= len(a.list) || a.list[i+1].text != "(") {
@@ -188,7 +188,7 @@ func (a *aiflowParser) unexpectedCharacter(start, end int, r rune) {
 		fix = func(d *diag.Diagnostic) { a.replaceWord(d, start, whole, word) }
 	case strings.ContainsRune("“”„‘’", r):
 		help = "Write straight quotes."
-		fix = func(d *diag.Diagnostic) { a.straighten(d, start) }
+		fix = func(d *diag.Diagnostic) { a.addQuoteFix(d, start) }
 	case r == '{' || r == '}' || r == '$':
 		help = "Conditions are not templates: write the name alone, such as output.name."
 	case r == '[' || r == ']':
@@ -258,7 +258,7 @@ func (a *aiflowParser) word(name, symbol string) (aiflowToken, bool) {
 	switch {
 	case t.kind == aiName && strings.EqualFold(t.text, name):
 	case !a.exact && symbol != "" && t.text == symbol && t.kind != aiString:
-		a.understood(t.start, t.end, name,
+		a.noteReadAs(t.start, t.end, name,
 			fmt.Sprintf("Write %s; the reference program does not read %s.", name, symbol))
 	default:
 		return t, false

@@ -607,7 +607,7 @@ func (c *condition) run(env Env) (v any, missing bool, err error) {
 		if s, ok := v.(string); ok && !c.verbatim && written[0] == "inputs" && len(written) == 2 {
 			return coerced(s)
 		}
-		return whole(v)
+		return withIntegers(v)
 	})
 	for _, p := range c.reads {
 		missing = missing || p.computed

@@ -97,7 +97,7 @@ func functions(o TemplateOptions, sh *ShellOptions, tree map[string]any) gotempl
 		},
 		"split": func(v, by any) []any {
 			parts := strings.Split(unmarkedText(v), unmarkedText(by))
-			return xslices.Map(parts, func(part string) any { return like(v, part) })
+			return xslices.Map(parts, func(part string) any { return derivedText(v, part) })
 		},
 		"join": func(list, by any) any {
 			v := reflect.ValueOf(list)
@@ -113,9 +113,9 @@ func functions(o TemplateOptions, sh *ShellOptions, tree map[string]any) gotempl
 					kind = one
 				}
 			}
-			return like(kind, strings.Join(parts, unmarkedText(by)))
+			return derivedText(kind, strings.Join(parts, unmarkedText(by)))
 		},
-		"trimSpace": func(v any) any { return like(v, strings.TrimSpace(unmarkedText(v))) },
+		"trimSpace": func(v any) any { return derivedText(v, strings.TrimSpace(unmarkedText(v))) },
 		readFile: func(path any) (any, error) {
 			if o.ReadFile == nil {
 				return "", errors.New("files cannot be read here")

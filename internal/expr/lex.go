@@ -194,7 +194,7 @@ func (p *parser) lexUnexpected(at int, r rune, size int) token {
 	}
 	quotes := func(marks, shown string) {
 		t.end, help = p.afterQuote(t.end, marks), fmt.Sprintf("Write straight quotes: %s.", shown)
-		fix = func(d *diag.Diagnostic) { p.straighten(d, at) }
+		fix = func(d *diag.Diagnostic) { p.addQuoteFix(d, at) }
 	}
 	rest := p.text[at:]
 	switch {
@@ -244,9 +244,9 @@ func (p *parser) lexUnexpected(at int, r rune, size int) token {
 // closingQuotes has the marks that can end a text in typographic quotes, by the mark that begins it.
 var closingQuotes = map[rune]string{'“': "”", '„': "“”", '«': "»", '‘': "’", '‚': "‘’"}
 
-// straighten adds a fix for a text in typographic quotes, if it is certain where the text ends: the first mark after
+// addQuoteFix adds a fix for a text in typographic quotes, if it is certain where the text ends: the first mark after
 // its beginning ends it, and is no apostrophe.
-func (p *parser) straighten(d *diag.Diagnostic, start int) {
+func (p *parser) addQuoteFix(d *diag.Diagnostic, start int) {
 	opening, size := utf8.DecodeRuneInString(p.text[start:])
 	from := start + size
 	i := strings.IndexAny(p.text[from:], "“”„«»‘’‚")

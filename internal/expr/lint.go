@@ -28,7 +28,7 @@ func (p *parser) lintDecides(n *node) {
 		p.notCondition(n, nil, nonEmpty)
 		return
 	}
-	if result, ok := p.certain(n); ok {
+	if result, ok := p.constantResult(n); ok {
 		help := "Remove the condition if it should always be true, or compare something that changes."
 		if n.op == opNot || n.op == opAnd || n.op == opOr {
 			help = "Remove the part that decides it, or compare something that changes."
@@ -328,8 +328,8 @@ var schemaKinds = map[string]kind{
 	"array": kindList, "object": kindObject,
 }
 
-// certain returns the result of a condition if it does not depend on variables.
-func (p *parser) certain(n *node) (result, ok bool) {
+// constantResult returns the result of a condition if it does not depend on variables.
+func (p *parser) constantResult(n *node) (result, ok bool) {
 	if n.readsNothing() {
 		ev := evaluator{e: &Expr{Text: p.text, Span: p.at}, rules: p.rules}
 		v, err := ev.eval(n)
@@ -341,11 +341,11 @@ func (p *parser) certain(n *node) (result, ok bool) {
 	}
 	switch n.op {
 	case opNot:
-		result, ok = p.certain(n.kids[0])
+		result, ok = p.constantResult(n.kids[0])
 		return !result, ok
 	case opAnd, opOr:
 		for _, kid := range n.kids {
-			if result, ok = p.certain(kid); ok && result == (n.op == opOr) {
+			if result, ok = p.constantResult(kid); ok && result == (n.op == opOr) {
 				return result, true
 			}
 		}

@@ -111,8 +111,8 @@ func (p *parser) warn(code diag.Code, n *node, help, format string, args ...any)
 	return p.report(code, diag.Warning, n.start, n.end, help, format, args...)
 }
 
-// understood adds a note about a symbol that is accepted in the place of a word.
-func (p *parser) understood(start, end int, word, help string) {
+// noteReadAs adds a note about a symbol that is accepted in the place of a word.
+func (p *parser) noteReadAs(start, end int, word, help string) {
 	d := p.report(CodeSymbol, diag.Note, start, end, help, "%q was understood as %q.", p.text[start:end], word)
 	if d == nil {
 		return
@@ -301,7 +301,7 @@ func (p *parser) noteSymbol(t token, word string) {
 	switch symbol := p.written(t); {
 	case p.rules.symbols:
 	case symbol == "&&", symbol == "||", symbol == "!":
-		p.understood(t.start, t.end, word, fmt.Sprintf("Write %s.", word))
+		p.noteReadAs(t.start, t.end, word, fmt.Sprintf("Write %s.", word))
 	}
 }
 

@@ -135,7 +135,7 @@ func (w *compactWriter) edge(id string, r route, active bool) {
 	if label != "" {
 		w.out.WriteString("<title>" + escape(label) + "</title>")
 	}
-	points := tidy(r.points)
+	points := removeStraightPoints(r.points)
 	if len(points) < 2 {
 		w.out.WriteString("</g>\n")
 		return

@@ -163,7 +163,8 @@ func (r *ruler) pieces(c fontStyle, size float64, s string, width float64) []pie
 		for i, ch := range word {
 			w := r.advance(c, ch) * size
 			previous, _ := utf8.DecodeLastRuneInString(word[start:i])
-			if i > start && (at+w > width || strings.ContainsRune("_-./:", previous) || wide(previous) && wide(ch)) {
+			if i > start && (at+w > width || strings.ContainsRune("_-./:", previous) ||
+				breaksAnywhere(previous) && breaksAnywhere(ch)) {
 				all = append(all, piece{word[start:i], glued})
 				start, at, glued = i, 0, true
 			}
@@ -174,7 +175,7 @@ func (r *ruler) pieces(c fontStyle, size float64, s string, width float64) []pie
 	return all
 }
 
-// wide reports whether lines may break before and after a character, as between ideographs.
-func wide(ch rune) bool {
+// breaksAnywhere reports whether lines may break before and after a character, as between ideographs.
+func breaksAnywhere(ch rune) bool {
 	return unicode.In(ch, unicode.Han, unicode.Hiragana, unicode.Katakana, unicode.Hangul)
 }

@@ -257,7 +257,7 @@ func (p *jsonParser) separator(bracket byte) bool {
 		p.unsure = p.unsure || end == p.at
 		p.fix(found).Write(p.file.Span(end, end), ",")
 	default:
-		p.stray()
+		p.reportUnexpected()
 	}
 	return !p.abandoned
 }
@@ -279,7 +279,7 @@ func (p *jsonParser) key() *Node {
 		end++
 	}
 	if end == p.at {
-		p.stray()
+		p.reportUnexpected()
 		return nil
 	}
 	word := p.text[p.at:end]
@@ -291,8 +291,8 @@ func (p *jsonParser) key() *Node {
 	return n
 }
 
-// stray abandons parsing at an unexpected character.
-func (p *jsonParser) stray() {
+// reportUnexpected abandons parsing at an unexpected character.
+func (p *jsonParser) reportUnexpected() {
 	r, size := utf8.DecodeRuneInString(p.text[p.at:])
 	shown := fmt.Sprintf("%q", string(r))
 	help := "Remove it, or put the string in double quotes."
@@ -322,7 +322,7 @@ func (p *jsonParser) word() *Node {
 	n := &Node{Value: word, Span: p.file.Span(start, p.at)}
 	switch {
 	case word == "":
-		p.stray()
+		p.reportUnexpected()
 		return nil
 	case word == "true" || word == "false":
 		n.Kind = Bool

@@ -305,7 +305,7 @@ func (m *generator) types(flat []*schema.Node, at location) []string {
 	subject := subjectOf(at.name, description(flat))
 	likely := subject.typeFor()
 	if !stated {
-		likely = hinted(flat, likely)
+		likely = typeHint(flat, likely)
 	}
 	if likely == "integer" && !slices.Contains(allowed, "integer") {
 		likely = "number"
@@ -321,8 +321,8 @@ func (m *generator) types(flat []*schema.Node, at location) []string {
 	return allowed
 }
 
-// hinted returns the type that the keywords apply to, or else otherwise.
-func hinted(flat []*schema.Node, otherwise string) string {
+// typeHint returns the type that the keywords apply to, or else otherwise.
+func typeHint(flat []*schema.Node, otherwise string) string {
 	for _, s := range flat {
 		switch {
 		case len(s.Properties)+len(s.PatternProperties)+len(s.Required) > 0 || s.MinProperties != nil ||
@@ -391,8 +391,8 @@ func textLimitsOf(flat []*schema.Node) textLimits {
 	return l
 }
 
-// impossible reports whether every allowed text is too long, or none is allowed.
-func (l *textLimits) impossible() bool {
+// isUnsatisfiable reports whether every allowed text is too long, or none is allowed.
+func (l *textLimits) isUnsatisfiable() bool {
 	return l.least > maxLength || l.most >= 0 && l.least > l.most
 }
 
@@ -405,7 +405,7 @@ func (l *textLimits) allows(text string) bool {
 // match the patterns, and others in case those are excluded.
 func (m *generator) strings(flat []*schema.Node, at location) iter.Seq[any] {
 	l := textLimitsOf(flat)
-	if l.impossible() {
+	if l.isUnsatisfiable() {
 		return func(func(any) bool) {}
 	}
 	return func(yield func(any) bool) {
