@@ -73,7 +73,7 @@ func conditionsOf(s *ir.Step) []condition {
 	return list
 }
 
-// conditions reports conditions that can never hold.
+// conditions reports conditions that are never true.
 func (c *checker) conditions() {
 	c.steps(func(_ ir.BlockID, s *ir.Step) {
 		for _, cond := range conditionsOf(s) {

@@ -44,7 +44,7 @@ func (c *checker) replyUses() {
 	order = slices.DeleteFunc(order, func(at place) bool { return possible[at] })
 	for _, at := range order {
 		one := found[at]
-		help := "Correct the comparison, or what is declared about the reply."
+		help := "Correct the comparison, or the declaration of the reply."
 		if one.Meant != "" {
 			help = fmt.Sprintf("Use %s instead.", one.Meant)
 		}
@@ -84,7 +84,7 @@ func (c *checker) neverNull() {
 				path := strings.Join(u.Path.Segments, ".")
 				if u.Null && !u.Negated && c.replied(s, path, (*contract.Contract).NeverNull) {
 					c.add(CodeNeverReplied, diag.Warning, cmp.Or(u.Path.Span, cond.expr.Span),
-						"Correct the comparison, or what is declared about the reply.",
+						"Correct the comparison, or the declaration of the reply.",
 						"%s is never equal to null: the reply that it comes from always has a value.", path)
 				}
 			}
