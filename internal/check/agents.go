@@ -39,7 +39,7 @@ func (c *checker) agents() {
 		// A workflow without steps has another diagnostic, and a step that was not read may use the agent.
 		if !a.Implied && !used[a.ID] && len(c.found) > 0 && !c.p.Unread.Steps {
 			c.missing(a.ID, CodeUnusedAgent, diag.Warning, a.Span,
-				fmt.Sprintf("Name it in the step that it is meant for (\"agent: %s\"), or remove it.", a.ID),
+				fmt.Sprintf("Add \"agent: %s\" to the step that should use it, or remove it.", a.ID),
 				"No step uses agent %q.", a.ID)
 		}
 	}
@@ -67,12 +67,12 @@ func (c *checker) tools() {
 	}
 	for i := range c.p.Agents {
 		a := &c.p.Agents[i]
-		c.refusals(a.Tools, diag.Warning, a.Span, "Agent %q will not get the tool %q: %s.", a.ID)
+		c.refusals(a.Tools, diag.Warning, a.Span, "Agent %q cannot use the tool %q: %s.", a.ID)
 	}
 	for _, deny := range c.p.Tools.Deny {
 		for _, allow := range c.p.Tools.Allow {
 			if allow.Name == deny.Name {
-				c.add(CodeToolRefused, diag.Warning, deny.Span, "Take it off one of the two lists.",
+				c.add(CodeToolRefused, diag.Warning, deny.Span, "Remove it from one of the two lists.",
 					"%q is on the allowlist and on the denylist; the denylist wins.", deny.Name).
 					Relate(allow.Span, "allowed here")
 			}
@@ -86,7 +86,7 @@ func (c *checker) refusals(tools []ir.Name, severity diag.Severity, user source.
 	for _, name := range tools {
 		if why, at := c.refused(name.Name); why != "" {
 			c.add(CodeToolRefused, severity, cmp.Or(name.Span, user), c.toolHelp(name.Name), message, id, name.Name,
-				why).Relate(at, "refused here").Replace(name.Name, c.toolMeant(name.Name))
+				why).Relate(at, "denied here").Replace(name.Name, c.toolMeant(name.Name))
 		}
 	}
 }
@@ -102,7 +102,7 @@ func (c *checker) toolNames() {
 			}
 			if name = strings.ReplaceAll(name, "*", "x"); !stepkind.IsToolName(name) {
 				c.add(stepkind.CodeToolName, diag.Error, one.Span, stepkind.ToolNameHelp+".",
-					"%q cannot be the name of a tool.", one.Name)
+					"%q is not a valid tool name.", one.Name)
 			}
 		}
 	}
@@ -127,8 +127,8 @@ func (c *checker) workers() {
 		for _, name := range t.uses.Agents {
 			if a := c.p.Agent(name.Name); a != nil && len(a.Tools) > 0 {
 				c.add(CodeWorkerTools, diag.Warning, cmp.Or(name.Span, t.step.Span),
-					"Set workers_can_call_tools to true under tools, or give the work to an agent without tools.",
-					"Agent %q has tools, but as a worker it will not get them.", a.ID).Relate(a.Span, "the agent")
+					"Set workers_can_call_tools to true under tools, or use an agent without tools.",
+					"Agent %q has tools but cannot use them as a worker.", a.ID).Relate(a.Span, "the agent")
 			}
 		}
 	}
@@ -136,7 +136,7 @@ func (c *checker) workers() {
 
 // inBranch reports whether a block runs inside a fan-out, at any depth.
 func (c *checker) inBranch(b ir.BlockID) bool {
-	for up := range c.flow.around(b) {
+	for up := range c.flow.enclosingSteps(b) {
 		if !up.loop {
 			return true
 		}
@@ -174,7 +174,7 @@ func (c *checker) toolHelp(name string) string {
 		return fmt.Sprintf("Did you mean %q?", near)
 	}
 	if why, _ := c.refused(name); why == onDenylist {
-		return "Take it off the denylist, or do without it."
+		return "Remove it from the denylist, or do not use it."
 	}
-	return fmt.Sprintf("Add %q to the allowlist, or do without it.", name)
+	return fmt.Sprintf("Add %q to the allowlist, or do not use it.", name)
 }

@@ -76,7 +76,7 @@ func (e *estimator) cheapest(b ir.BlockID, m measure) (need, bool) {
 		if at.closes {
 			finish(skip)
 		}
-		e.ways(n, func(to int, w *way) {
+		e.outgoing(n, func(to int, w *flowEdge) {
 			arrive := well
 			switch w.on {
 			case ir.Skipped:
@@ -220,10 +220,10 @@ func (e *estimator) items(b *bill, perStep []StepCost) []item {
 	}
 	countSteps, countTools, largestCall := e.countSteps(), e.countTools(), e.largestCall()
 	put("steps", steps, b.budget.Steps, &countSteps, func(n need) string {
-		return fmt.Sprintf("the shortest way through has %s steps", stepkind.N(n.n))
+		return fmt.Sprintf("the shortest path has %s steps", stepkind.N(n.n))
 	})
 	put("tool calls", toolCalls, b.budget.ToolCalls, &countTools, func(n need) string {
-		return fmt.Sprintf("every way through makes %s tool calls at least", stepkind.N(n.n))
+		return fmt.Sprintf("every path makes at least %s tool calls", stepkind.N(n.n))
 	})
 	put("tokens", tokens, b.budget.Tokens, &largestCall, func(n need) string {
 		return fmt.Sprintf("one call of step %q reserves %s tokens, its prompt and its largest reply", n.at.ID,
@@ -253,7 +253,7 @@ func (b *bill) mainReason(d int, perStep []StepCost) string {
 	case most.N == 0:
 		return ""
 	case most.N < b.worst[d].N:
-		return fmt.Sprintf("the steps can use %s, %q alone %s", b.worst[d], name, most)
+		return fmt.Sprintf("the steps can use %s, and %q alone can use %s", b.worst[d], name, most)
 	}
 	return fmt.Sprintf("step %q alone can use %s", name, most)
 }
@@ -293,8 +293,8 @@ func (c *checker) budgets() {
 			if i.line.Limit == 1 {
 				what = strings.TrimSuffix(what, "s")
 			}
-			found := c.add(CodeCannotFinish, diag.Error, i.at, "Raise the budget, or let the workflow do less.",
-				"%s cannot finish inside its budget of %s %s: %s.", who, stepkind.N(i.line.Limit), what, i.line.Because)
+			found := c.add(CodeCannotFinish, diag.Error, i.at, "Raise the budget, or remove work from the workflow.",
+				"%s cannot finish within its budget of %s %s: %s.", who, stepkind.N(i.line.Limit), what, i.line.Because)
 			if i.step != nil {
 				found.Relate(i.step.Span, "the step")
 			}

@@ -10,7 +10,7 @@ const (
 	CodeMaybeMissing   diag.Code = "WF004" // a value that may not be written before it is read
 	CodeNoSuchInput    diag.Code = "WF005" // an input that the schema does not declare
 	CodeNoSuchName     diag.Code = "WF006" // a condition on a name that does not exist
-	CodeNeverHolds     diag.Code = "WF007" // a condition that can never hold
+	CodeNeverHolds     diag.Code = "WF007" // a condition that is never true
 	CodeNoDefault      diag.Code = "WF008" // a decision without a path for some value
 	CodeEndless        diag.Code = "WF009" // a repetition without an end
 	CodeOnlyCap        diag.Code = "WF010" // a repetition that only the engine's cap ends

@@ -34,7 +34,7 @@ func conditionsOf(s *ir.Step) []condition {
 	}
 	for i := range s.Next {
 		if e := &s.Next[i]; e.When != nil {
-			way := fmt.Sprintf("the way from step %q to %q is never taken", s.ID, e.To.Step)
+			way := fmt.Sprintf("the edge from step %q to %q is never taken", s.ID, e.To.Step)
 			if e.Label != "" {
 				way = fmt.Sprintf("branch %q of step %q is never taken", e.Label, s.ID)
 			}
@@ -54,11 +54,11 @@ func conditionsOf(s *ir.Step) []condition {
 	case ir.Loop:
 		put(a.MaxExpr, false, "")
 		if a.While != nil {
-			put(a.While, true, fmt.Sprintf("step %q never repeats anything", s.ID))
+			put(a.While, true, fmt.Sprintf("the loop %q never iterates", s.ID))
 			list[len(list)-1].first = true
 		}
 		if a.BreakWhen != nil {
-			put(a.BreakWhen, true, fmt.Sprintf("step %q is never left early", s.ID))
+			put(a.BreakWhen, true, fmt.Sprintf("the loop %q never ends early", s.ID))
 		}
 	case ir.Call:
 		for i := range a.Inputs {
@@ -67,13 +67,13 @@ func conditionsOf(s *ir.Step) []condition {
 	case ir.End:
 		put(a.MessageExpr, false, "")
 		if a.Check != nil {
-			put(a.Check, true, fmt.Sprintf("what step %q asks for at the end is never so", s.ID))
+			put(a.Check, true, fmt.Sprintf("the final check of step %q always fails", s.ID))
 		}
 	}
 	return list
 }
 
-// conditions reports conditions that can never hold.
+// conditions reports conditions that are never true.
 func (c *checker) conditions() {
 	c.steps(func(_ ir.BlockID, s *ir.Step) {
 		for _, cond := range conditionsOf(s) {
@@ -88,8 +88,8 @@ func (c *checker) conditions() {
 			if !sure {
 				severity, help = diag.Note, "This is fine if a setting in the file turns it on and off."
 			}
-			c.add(CodeNeverHolds, severity, cmp.Or(cond.expr.Span, s.Span), help, "This can never hold, so %s%s.",
-				cond.dead, why)
+			c.add(CodeNeverHolds, severity, cmp.Or(cond.expr.Span, s.Span), help,
+				"This condition is never true, so %s%s.", cond.dead, why)
 		}
 	})
 }
@@ -116,7 +116,7 @@ func (c *checker) decisions() {
 		if len(arms) == 0 || c.p.Unread.Steps || c.domains.alwaysOne(arms) || c.answered(s, arms) {
 			return
 		}
-		c.add(CodeNoDefault, diag.Warning, s.Span, "Add a default branch that says where to go with any other value.",
+		c.add(CodeNoDefault, diag.Warning, s.Span, "Add a default branch for all other values.",
 			"Decision %q has no default: the run fails when no branch matches.", s.ID)
 	})
 }

@@ -100,7 +100,7 @@ func (e *estimator) block(b ir.BlockID) *blockCost {
 	e.blocks[b] = nil
 	c := &blockCost{visits: map[*ir.Step]stepkind.Amount{}}
 	c.worst = e.longest(b, c.visits)
-	c.base = e.pass(e.flow.start[b], make([]passing, len(e.flow.members[b])))
+	c.base = e.pass(e.flow.start[b], make([]passState, len(e.flow.members[b])))
 	c.worst = c.worst.max(c.base)
 	e.blocks[b] = c
 	return c
@@ -115,11 +115,11 @@ func unbounded(why string) vector {
 	return v
 }
 
-// ways calls do for the outgoing edges of a node that stay inside its block.
-func (e *estimator) ways(n int, do func(to int, w *way)) {
+// outgoing calls do for the outgoing edges of a node that stay inside its block.
+func (e *estimator) outgoing(n int, do func(to int, w *flowEdge)) {
 	at := &e.flow.nodes[n]
-	for i := range at.ways {
-		if w := &at.ways[i]; e.flow.nodes[w.to].block == at.block {
+	for i := range at.outgoing {
+		if w := &at.outgoing[i]; e.flow.nodes[w.to].block == at.block {
 			do(w.to, w)
 		}
 	}
@@ -129,7 +129,7 @@ func (e *estimator) ways(n int, do func(to int, w *way)) {
 // to components makes the graph acyclic, so one pass over the components, from the last to the first, is enough. It
 // also adds to visits how often each reachable step can be entered.
 func (e *estimator) longest(b ir.BlockID, visits map[*ir.Step]stepkind.Amount) vector {
-	comps := e.flow.components(b, anyWay)
+	comps := e.flow.components(b, anyEdge)
 	of := make([]int, len(e.flow.members[b])) // component by local position
 	for i := range comps {
 		for _, n := range comps[i].nodes {
@@ -143,7 +143,7 @@ func (e *estimator) longest(b ir.BlockID, visits map[*ir.Step]stepkind.Amount) v
 		c := &comps[i]
 		var onward vector
 		for _, n := range c.nodes {
-			e.ways(n, func(to int, _ *way) {
+			e.outgoing(n, func(to int, _ *flowEdge) {
 				if j := of[e.flow.nodes[to].local]; j != i {
 					onward = onward.max(best[j])
 				}
@@ -169,7 +169,7 @@ func (e *estimator) reach(b ir.BlockID) []bool {
 	for len(todo) > 0 {
 		n := todo[len(todo)-1]
 		todo = todo[:len(todo)-1]
-		e.ways(n, func(to int, _ *way) {
+		e.outgoing(n, func(to int, _ *flowEdge) {
 			if at := e.flow.nodes[to].local; !reach[at] {
 				reach[at] = true
 				todo = append(todo, to)
@@ -191,14 +191,14 @@ func (e *estimator) component(c *component) (vector, stepkind.Amount) {
 	rounds := int64(1)
 	counted := map[*ir.Edge]bool{}
 	for _, n := range c.nodes {
-		e.ways(n, func(to int, w *way) {
+		e.outgoing(n, func(to int, w *flowEdge) {
 			if member(to) && w.edge != nil && !counted[w.edge] {
 				counted[w.edge] = true
 				rounds = stepkind.N(rounds).Plus(stepkind.N(int64(max(w.edge.Limit, 0)))).N
 			}
 		})
 	}
-	unlimited := func(n int, w *way) bool {
+	unlimited := func(n int, w *flowEdge) bool {
 		return member(n) && member(w.to) && (w.edge == nil || w.edge.Limit == 0)
 	}
 	rest := e.flow.components(e.flow.nodes[c.nodes[0]].block, unlimited)
@@ -211,7 +211,7 @@ func (e *estimator) component(c *component) (vector, stepkind.Amount) {
 				continue
 			}
 			var onward vector
-			e.ways(n, func(to int, w *way) {
+			e.outgoing(n, func(to int, w *flowEdge) {
 				if unlimited(n, w) {
 					onward = onward.max(best[to])
 				}
@@ -238,7 +238,7 @@ func (e *estimator) component(c *component) (vector, stepkind.Amount) {
 
 // stepsBound reports whether a budget limits the steps of a block.
 func (e *estimator) stepsBound(b ir.BlockID) bool {
-	for up := range e.flow.around(b) {
+	for up := range e.flow.enclosingSteps(b) {
 		if par, ok := up.step.Action.(ir.Parallel); ok {
 			branch := xslices.Find(par.Branches, func(one ir.Branch) bool { return one.Block == b })
 			return branch.Budget.Steps != nil
@@ -249,14 +249,14 @@ func (e *estimator) stepsBound(b ir.BlockID) bool {
 }
 
 // pass returns the cost of the most expensive single pass from a node, without failures and repetitions.
-func (e *estimator) pass(n int, seen []passing) vector {
+func (e *estimator) pass(n int, seen []passState) vector {
 	at := &seen[e.flow.nodes[n].local]
 	if at.entered {
 		return at.cost // a cycle; the cost is still zero
 	}
 	at.entered = true
 	var onward vector
-	e.ways(n, func(to int, w *way) {
+	e.outgoing(n, func(to int, w *flowEdge) {
 		if w.on == ir.OK {
 			onward = onward.max(e.pass(to, seen))
 		}
@@ -265,8 +265,8 @@ func (e *estimator) pass(n int, seen []passing) vector {
 	return at.cost
 }
 
-// passing is the state of a node during the search of pass.
-type passing struct {
+// passState is the state of a node during the search of pass.
+type passState struct {
 	entered bool
 	cost    vector // from here to the end of the block
 }
@@ -289,7 +289,7 @@ func (e *estimator) bound(s *ir.Step) stepkind.Bound {
 		if name := e.known.Program(b.Model); name != "" {
 			*e.external = true
 			w := &b.Worst
-			why := fmt.Sprintf("step %q is done by %s, which makes calls by itself", s.ID, name)
+			why := fmt.Sprintf("step %q runs the external agent %s, whose calls are not bounded", s.ID, name)
 			for _, a := range []*stepkind.Amount{
 				&w.ModelCalls, &w.ToolCalls, &w.PromptTokens, &w.ReplyTokens, &w.Seconds,
 			} {
@@ -546,10 +546,10 @@ func delays(r *ir.Retry, attempts int64) int64 {
 	if r == nil || len(r.Delays) == 0 {
 		return 0
 	}
-	const mostCounted = 1000 // bounds the sum; no practical retry rule has more attempts
+	const maxCounted = 1000 // bounds the sum; no practical retry rule has more attempts
 	var sum, delay float64
 	delay = float64(r.Delays[0])
-	for i := range min(attempts-1, mostCounted) {
+	for i := range min(attempts-1, maxCounted) {
 		switch r.Backoff {
 		case ir.List:
 			delay = float64(r.Delays[min(int(i), len(r.Delays)-1)])
@@ -565,8 +565,8 @@ func delays(r *ir.Retry, attempts int64) int64 {
 		}
 		sum += max(delay, 0) * (1 + max(r.Jitter, 0))
 	}
-	const longest = 1e15
-	return seconds(ir.Millis(min(sum, longest)))
+	const maxDelay = 1e15
+	return seconds(ir.Millis(min(sum, maxDelay)))
 }
 
 // report assembles the Report.

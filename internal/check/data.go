@@ -58,8 +58,8 @@ func (c *checker) data() {
 // optional warns about a read of a variable that may be missing, if it always is.
 func (c *checker) optional(w *writers, s *ir.Step, r *ir.Ref) {
 	steps := w.of(r.Path)
-	if !strings.Contains(r.Path, ".") && !r.Members || len(steps) == 0 || !c.enters(s) ||
-		!slices.ContainsFunc(steps, c.enters) {
+	if !strings.Contains(r.Path, ".") && !r.Members || len(steps) == 0 || !c.canRun(s) ||
+		!slices.ContainsFunc(steps, c.canRun) {
 		return
 	}
 	if !w.anyBefore(steps, s) {
@@ -195,7 +195,7 @@ func (w *writers) keys() []string {
 // help returns suggestions for a name that does not exist.
 func (w *writers) help(path string, facts ...string) string {
 	if w.c.p.Unread.Explains(diag.Warning, path) {
-		return "It is in a part of the file that cannot be read, as another message reports; fix that first."
+		return "Fix the syntax error first: that part of the file could not be parsed."
 	}
 	keys := w.keys()
 	if near := w.nearest(path, facts); near != "" {
@@ -217,9 +217,9 @@ func (w *writers) nearest(path string, facts []string) string {
 	return cmp.Or(diag.Nearest(path, all), diag.Nearest(writable(path), all))
 }
 
-// meant is nearest for fixes of a step: it returns "" if the name is written too late for the step, or if an unreadable
-// part of the file may define the right name.
-func (w *writers) meant(s *ir.Step, path string, facts ...string) string {
+// nearestForFix is nearest for fixes of a step: it returns "" if the name is written too late for the step, or if an
+// unreadable part of the file may define the right name.
+func (w *writers) nearestForFix(s *ir.Step, path string, facts ...string) string {
 	if w.c.p.Unread.Any() {
 		return ""
 	}
@@ -261,10 +261,10 @@ func (w *writers) before(from, to *ir.Step) bool {
 		f := w.c.flow
 		var next []int
 		for _, n := range f.nodesOf[from] {
-			f.after(n, func(at int, way *way) bool { return at != n || writesAfter(from, way.on) },
+			f.visitSuccessors(n, func(at int, way *flowEdge) bool { return at != n || writesAfter(from, way.on) },
 				func(m int) { next = append(next, m) })
 		}
-		reach = f.walk(next, anyWay)
+		reach = f.walk(next, anyEdge)
 		w.after[from] = reach
 	}
 	return slices.ContainsFunc(w.c.flow.nodesOf[to], func(n int) bool { return reach[n] })
@@ -304,24 +304,24 @@ func (c *checker) read(w *writers, s *ir.Step, path string, at source.Span) {
 		w.unwritten.report(writable(path), at, "also read here", func() {
 			c.missing(path, CodeNeverWritten, diag.Error, at, w.help(path),
 				"Step %q reads %q, but no step writes it.", s.ID, path).
-				Relate(w.near(path), "written here").Replace(path, w.meant(s, path))
+				Relate(w.near(path), "written here").Replace(path, w.nearestForFix(s, path))
 		})
 		return
 	}
 	if c.undeclaredOutput(w, path, at) {
 		return
 	}
-	if !c.enters(s) || !slices.ContainsFunc(steps, c.enters) {
+	if !c.canRun(s) || !slices.ContainsFunc(steps, c.canRun) {
 		return // reported as unreachable; order does not matter there
 	}
 	if !w.anyBefore(steps, s) {
 		c.writtenLater(s, steps, path, diag.Error, at, "reads")
 		return
 	}
-	if without, writer := c.misses(s, path, steps); without != "" {
+	if without, writer := c.whyMissing(s, path, steps); without != "" {
 		found := c.missing(path, CodeMaybeMissing, diag.Note, at,
-			"The step then gets null, and a text that needs the value fails. Write the value on every path to this "+
-				"step, or give the step a condition.", "%q may be missing when step %q reads it: %s.", path, s.ID,
+			"The step then reads null, and a template that needs the value fails. Write the value on every path to "+
+				"this step, or give the step a condition.", "%q may be missing when step %q reads it: %s.", path, s.ID,
 			without).Relate(writer.Span, "written here")
 		if found != nil {
 			found.Lenient = true
@@ -337,7 +337,7 @@ func (c *checker) writtenLater(s *ir.Step, steps []*ir.Step, path string, severi
 	if steps[0] == s {
 		c.missing(path, CodeWrittenLater, severity, at,
 			"Let an earlier step write it, or read the values that it is computed from.",
-			"Step %q %s %q, which only it writes itself, afterwards.", s.ID, does, path)
+			"Step %q %s %q, but only this step writes it, after reading it.", s.ID, does, path)
 		return
 	}
 	if from := steps[0].Span; from.File == s.Span.File && from.Start < s.Span.Start {
@@ -354,9 +354,9 @@ func (c *checker) writtenLater(s *ir.Step, steps []*ir.Step, path string, severi
 		Relate(steps[0].Span, "written only here")
 }
 
-// misses describes how a step can be reached before the path is written. It returns "" if that is impossible or the
+// whyMissing describes how a step can be reached before the path is written. It returns "" if that is impossible or the
 // step's own condition excludes it.
-func (c *checker) misses(s *ir.Step, path string, steps []*ir.Step) (why string, writer *ir.Step) {
+func (c *checker) whyMissing(s *ir.Step, path string, steps []*ir.Step) (why string, writer *ir.Step) {
 	if s.When != nil {
 		for _, p := range s.When.Paths() {
 			if ir.Overlap(strings.Join(p.Segments, "."), path) {
@@ -378,13 +378,13 @@ func (c *checker) misses(s *ir.Step, path string, steps []*ir.Step) (why string,
 			return fmt.Sprintf("step %q, which writes it, is skipped when it fails", from.ID), from
 		}
 	}
-	return "not every way there leads through a step that writes it", steps[0]
+	return "some paths to the step skip the steps that write it", steps[0]
 }
 
 // reachableWithout reports whether a way leads to a step without passing one of the writers.
 func (c *checker) reachableWithout(s *ir.Step, writers []*ir.Step) bool {
 	isWriter := func(at *ir.Step) bool { return slices.Contains(writers, at) || c.containsAny(at, writers) }
-	entered := c.flow.walk(c.flow.entry(), func(n int, w *way) bool {
+	entered := c.flow.walk(c.flow.entry(), func(n int, w *flowEdge) bool {
 		at := c.flow.nodes[n].step
 		return (!isWriter(at) || !writesAfter(at, w.on)) && !(w.leaps && c.leavesWriter(n, w.to, writers))
 	})
@@ -394,7 +394,7 @@ func (c *checker) reachableWithout(s *ir.Step, writers []*ir.Step) bool {
 // leavesWriter reports whether the way between two nodes leaves a loop that is one of the steps: leaving a loop also
 // writes.
 func (c *checker) leavesWriter(from, to int, steps []*ir.Step) bool {
-	for up := range c.flow.around(c.flow.nodes[from].block) {
+	for up := range c.flow.enclosingSteps(c.flow.nodes[from].block) {
 		loop, ok := up.step.Action.(ir.Loop)
 		if ok && slices.Contains(steps, up.step) && to != noStep &&
 			!c.flow.isInside(c.flow.nodes[to].block, loop.Block) {
@@ -412,7 +412,7 @@ func (c *checker) containsAny(outer *ir.Step, steps []*ir.Step) bool {
 		return false
 	}
 	for _, s := range steps {
-		for up := range c.flow.around(c.blockOf(s)) {
+		for up := range c.flow.enclosingSteps(c.blockOf(s)) {
 			if up.step == outer {
 				return true
 			}
@@ -444,7 +444,7 @@ func (c *checker) input(path string, worst diag.Severity, at source.Span) {
 	for _, name := range strings.Split(missing, ".")[1:] {
 		around = append(around, "properties", name)
 	}
-	found.Relate(c.p.Input.At(pointerTo(around[:len(around)-1]...)), "what is declared")
+	found.Relate(c.p.Input.At(pointerTo(around[:len(around)-1]...)), "the declaration")
 }
 
 // inputHelp returns help about an input that is not declared.
@@ -488,21 +488,21 @@ func (c *checker) named(w *writers, s *ir.Step, cond condition, path expr.Path, 
 		if len(path.Segments) == 1 && !c.domains.inputKnown() {
 			severity = diag.Warning // the input may contain it
 		}
-		w.unwritten.report(writable(dotted), at, "also looked at here", func() {
+		w.unwritten.report(writable(dotted), at, "also used here", func() {
 			facts := c.domains.facts()
 			c.missing(dotted, CodeNoSuchName, severity, at, w.help(dotted, facts...),
 				"%q is not defined: no step writes it, so it is always null.", dotted).
-				Relate(w.near(dotted, facts...), "written here").Replace(dotted, w.meant(s, dotted, facts...))
+				Relate(w.near(dotted, facts...), "written here").Replace(dotted, w.nearestForFix(s, dotted, facts...))
 		})
 		return
 	}
-	if c.undeclaredOutput(w, dotted, at) || !c.enters(s) || !slices.ContainsFunc(steps, c.enters) || later[steps[0]] {
+	if c.undeclaredOutput(w, dotted, at) || !c.canRun(s) || !slices.ContainsFunc(steps, c.canRun) || later[steps[0]] {
 		return
 	}
 	inside := func(from *ir.Step) bool { return cond.after && (from == s || c.containsAny(s, []*ir.Step{from})) }
 	if !slices.ContainsFunc(steps, func(from *ir.Step) bool { return inside(from) || w.before(from, s) }) {
 		later[steps[0]] = true
-		c.writtenLater(s, steps, dotted, worst, at, "looks at")
+		c.writtenLater(s, steps, dotted, worst, at, "uses")
 		return
 	}
 	outside := func(from *ir.Step) bool { return !inside(from) && w.before(from, s) }
@@ -510,8 +510,8 @@ func (c *checker) named(w *writers, s *ir.Step, cond condition, path expr.Path, 
 		later[steps[0]] = true
 		c.missing(dotted, CodeWrittenLater, diag.Warning, at,
 			fmt.Sprintf(
-				"Tests of null are false, except for !=, so the loop may never start. Run step %q before it, or test "+
-					"for the first iteration, too: loop.First or …", steps[0].ID),
+				"Comparisons with null are false, except !=, so the loop may never start. Run step %q before the "+
+					"loop, or use: loop.First or …", steps[0].ID),
 			"%q is null before the first iteration: only the loop %q itself writes it.", dotted, s.ID).
 			Relate(steps[0].Span, "written only here")
 	}
@@ -546,7 +546,7 @@ func (c *checker) undeclaredOutput(w *writers, path string, at source.Span) bool
 		there = append(there, outputRoot+"."+name)
 	}
 	c.missing(missing, CodeNoSuchName, severity, at, "", "%s", message).
-		Relate(c.p.Output.At("/properties"), "what is declared").Suggest(missing, there)
+		Relate(c.p.Output.At("/properties"), "the declaration").Suggest(missing, there)
 	return true
 }
 
@@ -565,8 +565,8 @@ func (c *checker) outputs(w *writers) {
 			c.branchOutput(w, path, steps)
 		case len(steps) == 0:
 			c.missing(path, CodeNoOutput, diag.Warning, c.p.Output.At(pointerTo("required", strconv.Itoa(i))),
-				fmt.Sprintf("Add %q to the writes of the step that makes it, or take it off the required list.", path),
-				"The output must have %q, but no step writes %q.", name, path)
+				fmt.Sprintf("Add %q to the writes of the step that creates it, or remove it from the required list.",
+					path), "The output must have %q, but no step writes %q.", name, path)
 		}
 	}
 }

@@ -205,8 +205,8 @@ func (d *domains) inputValues(path []string) ([]any, bool) {
 	return list, true
 }
 
-// most is the maximum number of combinations that try evaluates.
-const most = 256
+// maxCombinations is the maximum number of combinations that try evaluates.
+const maxCombinations = 256
 
 // try evaluates conditions with every combination of the values of their names, until keep returns false. It returns
 // false if a name can have any value, or if there are too many combinations.
@@ -227,7 +227,7 @@ func (d *domains) try(conds []*expr.Expr, keep func(env map[string]any) bool) (t
 			}
 			allFixed = allFixed && fixed
 			total *= len(values)
-			if total > most || total == 0 {
+			if total > maxCombinations || total == 0 {
 				return false, false
 			}
 			names, choices = append(names, name), append(choices, values)

@@ -261,7 +261,7 @@ func TestUnboundedNamesTheStep(t *testing.T) {
 	}
 }
 
-func TestPerStepAndAgent(t *testing.T) {
+func TestCostsAreListedPerStepAndAgent(t *testing.T) {
 	p := program(
 		row(task("a", retry(2)), task("l", acts(ir.Loop{Block: 1, Max: 3})), task("p", acts(ir.Parallel{
 			Branches: []ir.Branch{{Name: "W1", Block: 2}, {Name: "W2", Block: 3}}, Join: ir.JoinAll,
@@ -315,7 +315,7 @@ func TestReportIsJSON(t *testing.T) {
 }
 
 // Checks of constructs that Agent Flow does not have.
-func TestChecksOfOtherFormats(t *testing.T) {
+func TestConstructsOfOtherFormatsAreChecked(t *testing.T) {
 	for name, c := range map[string]struct {
 		p    *ir.Program
 		want []diag.Code

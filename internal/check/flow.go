@@ -7,9 +7,9 @@ import (
 	"github.com/espalier-run/espalier/internal/ir"
 )
 
-// flow is a program as a graph of the ways in which its steps can follow each other. A step has one node for itself,
+// flow is a program as a graph of how its steps can follow each other. A step has one node for itself,
 // and one more for each step that it is a fallback of, because a fallback continues where the failed step would have
-// continued. The graph contains every way that a run can take, and some that it cannot: it does not evaluate
+// continued. The graph contains every path that a run can take, and some that it cannot: it does not evaluate
 // conditions. It does not change after newFlow.
 type flow struct {
 	p       *ir.Program
@@ -35,14 +35,14 @@ type node struct {
 	block      ir.BlockID
 	local      int // position among the members of its block
 	fallbackOf int // the node that it is a fallback of, or -1
-	ways       []way
+	outgoing   []flowEdge
 	closes     bool // may end its block successfully, after running or being skipped
 	fails      bool // may end its block with a failure
 	ends       bool // may end the whole program successfully
 }
 
-// way is one way from a node to another.
-type way struct {
+// flowEdge is an edge from a node to another one.
+type flowEdge struct {
 	to    int
 	on    ir.Outcome
 	edge  *ir.Edge // nil if the target is a fallback of this node
@@ -52,8 +52,8 @@ type way struct {
 // noStep marks a target that does not exist.
 const noStep = -1
 
-// newFlow builds the graph in phases: nodes, the nesting of blocks, ways, and the jumps out of blocks. Each phase needs
-// those before it to be complete for the whole program.
+// newFlow builds the graph in phases: nodes, the nesting of blocks, edges, and the jumps out of blocks. Each phase
+// needs those before it to be complete for the whole program.
 func newFlow(p *ir.Program) *flow {
 	steps := 0
 	for b := range p.Blocks {
@@ -79,26 +79,27 @@ func newFlow(p *ir.Program) *flow {
 	seen := make([]bool, len(p.Blocks))
 	if len(seen) > 0 {
 		seen[ir.Body] = true
-		f.nest(ir.Body, seen)
+		f.recordNesting(ir.Body, seen)
 	}
 	// The loop adds nodes for fallbacks, so the list grows.
 	for n := 0; n < len(f.nodes); n++ {
 		f.connect(n)
 	}
-	f.lift()
+	f.liftJumps()
 	return f
 }
 
-// lift adds jumps that leave a block to the step that runs it: in its own block, that step is the source of the jump.
-func (f *flow) lift() {
+// liftJumps adds jumps that leave a block to the step that runs it: in its own block, that step is the source of the
+// jump.
+func (f *flow) liftJumps() {
 	for n := range f.nodes {
-		for _, w := range f.nodes[n].ways {
+		for _, w := range f.nodes[n].outgoing {
 			if !w.leaps || f.nodes[n].block == f.nodes[w.to].block {
 				continue
 			}
 			w.leaps = false
 			for _, outer := range f.nodesOf[f.outerStep(f.nodes[n].block, f.nodes[w.to].block)] {
-				f.nodes[outer].ways = append(f.nodes[outer].ways, w)
+				f.nodes[outer].outgoing = append(f.nodes[outer].outgoing, w)
 			}
 		}
 	}
@@ -114,8 +115,8 @@ func (f *flow) add(n node) int {
 	return at
 }
 
-// nest records which step runs which block.
-func (f *flow) nest(b ir.BlockID, seen []bool) {
+// recordNesting records which step runs which block.
+func (f *flow) recordNesting(b ir.BlockID, seen []bool) {
 	for i := range f.p.Blocks[b].Steps {
 		s := &f.p.Blocks[b].Steps[i]
 		_, loop := s.Action.(ir.Loop)
@@ -125,7 +126,7 @@ func (f *flow) nest(b ir.BlockID, seen []bool) {
 			}
 			seen[inner] = true
 			f.inside[inner] = container{step: s, block: b, loop: loop, name: name}
-			f.nest(inner, seen)
+			f.recordNesting(inner, seen)
 		}
 	}
 }
@@ -193,7 +194,7 @@ func outcomes(s *ir.Step) (list []ir.Outcome, fallback bool) {
 	return list, false
 }
 
-// connect adds the ways of a node. If the step has a fallback, it also adds a node for the fallback, which connect
+// connect adds the edges of a node. If the step has a fallback, it also adds a node for the fallback, which connect
 // later visits like all others.
 func (f *flow) connect(n int) {
 	s, block := f.nodes[n].step, f.nodes[n].block
@@ -221,10 +222,10 @@ func (f *flow) connect(n int) {
 		}
 	}
 	stand := f.add(node{step: f.nodes[to].step, block: block, fallbackOf: n})
-	f.nodes[n].ways = append(f.nodes[n].ways, way{to: stand, on: ir.Failed})
+	f.nodes[n].outgoing = append(f.nodes[n].outgoing, flowEdge{to: stand, on: ir.Failed})
 }
 
-// follow adds the ways of a node that ends with an outcome: along the edges of the step at another node, itself or one
+// follow adds the edges of a node that ends with an outcome: along the edges of the step at another node, itself or one
 // that it replaces, and then along those of the steps that this one replaces. Sequential edges count only for the first
 // replaced step. ended is the outcome whose edges apply: after a success, Skipped for a step that was skipped.
 func (f *flow) follow(n, at int, outcome, ended ir.Outcome) {
@@ -254,7 +255,7 @@ func (f *flow) follow(n, at int, outcome, ended ir.Outcome) {
 	}
 }
 
-// addEdge adds the way along an edge of a node.
+// addEdge adds an edge of a step to a node.
 func (f *flow) addEdge(n int, on ir.Outcome, e *ir.Edge) {
 	at := &f.nodes[n]
 	switch e.To.Exit {
@@ -264,19 +265,19 @@ func (f *flow) addEdge(n int, on ir.Outcome, e *ir.Edge) {
 		at.closes = true
 	default:
 		to, leaps := f.find(at.block, e.To.Step)
-		w := way{to: to, on: on, edge: e, leaps: leaps}
-		if to != noStep && !slices.Contains(at.ways, w) {
-			at.ways = append(at.ways, w)
+		w := flowEdge{to: to, on: on, edge: e, leaps: leaps}
+		if to != noStep && !slices.Contains(at.outgoing, w) {
+			at.outgoing = append(at.outgoing, w)
 		}
 	}
 }
 
-// after calls visit for every node that can directly follow a node along ways that take accepts; at the end of a block,
-// it continues with the step that ran the block.
-func (f *flow) after(n int, take func(n int, w *way) bool, visit func(int)) {
-	for i := range f.nodes[n].ways {
-		if take(n, &f.nodes[n].ways[i]) {
-			visit(f.nodes[n].ways[i].to)
+// visitSuccessors calls visit for every node that can directly follow a node along edges that take accepts; at the end
+// of a block, it continues with the step that ran the block.
+func (f *flow) visitSuccessors(n int, take func(n int, w *flowEdge) bool, visit func(int)) {
+	for i := range f.nodes[n].outgoing {
+		if take(n, &f.nodes[n].outgoing[i]) {
+			visit(f.nodes[n].outgoing[i].to)
 		}
 	}
 	if !f.nodes[n].closes && !f.nodes[n].fails {
@@ -290,17 +291,17 @@ func (f *flow) after(n int, take func(n int, w *way) bool, visit func(int)) {
 		visit(f.start[f.nodes[n].block])
 	}
 	for _, c := range f.nodesOf[up.step] {
-		f.after(c, take, visit)
+		f.visitSuccessors(c, take, visit)
 	}
 }
 
-// anyWay accepts every way.
-func anyWay(int, *way) bool { return true }
+// anyEdge accepts every edge.
+func anyEdge(int, *flowEdge) bool { return true }
 
-// walk marks all nodes that can run after the nodes in todo are entered. through decides by which ways a node may be
+// walk marks all nodes that can run after the nodes in todo are entered. through decides by which edges a node may be
 // left.
-func (f *flow) walk(todo []int, through func(n int, w *way) bool) []bool {
-	return f.mark(todo, func(n int, push func(int)) { f.into(n, through, push) })
+func (f *flow) walk(todo []int, through func(n int, w *flowEdge) bool) []bool {
+	return f.mark(todo, func(n int, push func(int)) { f.visitSuccessorsAndBodies(n, through, push) })
 }
 
 // mark marks nodes, and the nodes that next visits for each marked one.
@@ -323,21 +324,22 @@ func (f *flow) mark(todo []int, next func(n int, push func(int))) []bool {
 	return marked
 }
 
-// into is after that also visits the first nodes of the blocks that the step of a node runs.
-func (f *flow) into(n int, take func(n int, w *way) bool, visit func(int)) {
+// visitSuccessorsAndBodies is visitSuccessors that also visits the first nodes of the blocks that the step of a node
+// runs.
+func (f *flow) visitSuccessorsAndBodies(n int, take func(n int, w *flowEdge) bool, visit func(int)) {
 	for inner := range f.blocksOf(f.nodes[n].step) {
 		if len(f.p.Blocks[inner].Steps) > 0 {
 			visit(f.start[inner])
 		}
 	}
-	f.after(n, take, visit)
+	f.visitSuccessors(n, take, visit)
 }
 
 // leadsTo marks the nodes from which some path leads to one of these nodes, and the nodes themselves.
 func (f *flow) leadsTo(nodes []int) []bool {
 	before := make([][]int, len(f.nodes))
 	for n := range f.nodes {
-		f.into(n, anyWay, func(to int) { before[to] = append(before[to], n) })
+		f.visitSuccessorsAndBodies(n, anyEdge, func(to int) { before[to] = append(before[to], n) })
 	}
 	return f.mark(nodes, func(n int, push func(int)) {
 		for _, from := range before[n] {
@@ -371,8 +373,8 @@ func (f *flow) path(b ir.BlockID, s *ir.Step) string {
 	return outer + "/" + s.ID
 }
 
-// around yields the steps that run a block, directly or through others, from the inside out.
-func (f *flow) around(b ir.BlockID) iter.Seq[container] {
+// enclosingSteps yields the steps that run a block, directly or through others, from the inside out.
+func (f *flow) enclosingSteps(b ir.BlockID) iter.Seq[container] {
 	return func(yield func(container) bool) {
 		for up := f.inside[b]; up.step != nil && yield(up); {
 			up = f.inside[up.block]
@@ -385,7 +387,7 @@ func (f *flow) isInside(b, outer ir.BlockID) bool { return b == outer || f.outer
 
 // outerStep returns the step of the block outer that contains b, or nil if there is none.
 func (f *flow) outerStep(b, outer ir.BlockID) *ir.Step {
-	for up := range f.around(b) {
+	for up := range f.enclosingSteps(b) {
 		if up.block == outer {
 			return up.step
 		}

@@ -25,7 +25,7 @@ func From(p *ir.Program, step string) *ir.Program {
 			return
 		}
 		kept[f.nodes[n].step] = true
-		for _, w := range f.nodes[n].ways {
+		for _, w := range f.nodes[n].outgoing {
 			push(w.to)
 		}
 	})

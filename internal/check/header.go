@@ -93,8 +93,8 @@ func (c *checker) trigger(t *ir.Trigger) {
 	times, err := schedule.Parse(t.Schedule, zone)
 	if err != nil {
 		c.add(CodeSchedule, diag.Error, t.Span,
-			"Write five fields (minute, hour, day of month, month, day of week), such as \"0 6 * * 1-5\". A sixth "+
-				"field in front of them sets the seconds.", "The schedule %q cannot be read: %s.", t.Schedule,
+			"Write five fields (minute, hour, day of month, month, day of week), such as \"0 6 * * 1-5\". An "+
+				"optional sixth field before them sets the seconds.", "The schedule %q is invalid: %s.", t.Schedule,
 			strings.TrimSuffix(err.Error(), "."))
 		return
 	}

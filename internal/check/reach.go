@@ -39,20 +39,20 @@ func (c *checker) fallbackCycles() {
 
 // reachability reports unreachable steps; of several in a row only the first, because fixing it fixes the others.
 func (c *checker) reachability() {
-	c.reached = c.flow.walk(c.flow.entry(), anyWay)
+	c.reached = c.flow.walk(c.flow.entry(), anyEdge)
 	explained := make([]bool, len(c.flow.nodes))
 	for n := range c.flow.nodes {
 		at := &c.flow.nodes[n]
-		if at.fallbackOf >= 0 || explained[n] || c.enters(at.step) || c.p.Unread.Steps {
+		if at.fallbackOf >= 0 || explained[n] || c.canRun(at.step) || c.p.Unread.Steps {
 			continue
 		}
-		if up := c.flow.inside[at.block]; at.block != ir.Body && (up.step == nil || !c.enters(up.step)) {
+		if up := c.flow.inside[at.block]; at.block != ir.Body && (up.step == nil || !c.canRun(up.step)) {
 			continue // its whole block never runs, which is reported once
 		}
 		more := 0
-		for m, after := range c.flow.walk([]int{n}, anyWay) {
+		for m, after := range c.flow.walk([]int{n}, anyEdge) {
 			other := &c.flow.nodes[m]
-			if after && m != n && !explained[m] && !c.enters(other.step) {
+			if after && m != n && !explained[m] && !c.canRun(other.step) {
 				explained[m] = true
 				if other.fallbackOf < 0 {
 					more++
@@ -61,7 +61,7 @@ func (c *checker) reachability() {
 		}
 		message := fmt.Sprintf("Step %q can never run: no other step leads to it.", at.step.ID)
 		if more > 0 {
-			message = fmt.Sprintf("Step %q can never run: no other step leads to it, nor to %s after it.", at.step.ID,
+			message = fmt.Sprintf("Step %q can never run: no other step leads to it or to %s after it.", at.step.ID,
 				count(more, "step"))
 		}
 		c.missing(at.step.ID, CodeUnreachable, diag.Warning, at.step.Span,
@@ -69,8 +69,8 @@ func (c *checker) reachability() {
 	}
 }
 
-// enters reports whether a step can run at all, by itself or as a fallback.
-func (c *checker) enters(s *ir.Step) bool {
+// canRun reports whether a step can run at all, by itself or as a fallback.
+func (c *checker) canRun(s *ir.Step) bool {
 	return slices.ContainsFunc(c.flow.nodesOf[s], func(n int) bool { return c.reached[n] })
 }
 

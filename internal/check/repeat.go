@@ -20,12 +20,12 @@ type component struct {
 
 // components returns the strongly connected components of a block, successors first. follow reports whether a way
 // counts.
-func (f *flow) components(b ir.BlockID, follow func(n int, w *way) bool) []component {
+func (f *flow) components(b ir.BlockID, follow func(n int, w *flowEdge) bool) []component {
 	members := f.members[b]
 	next := make([][]int, len(members)) // by local position
 	for at, n := range members {
-		for i := range f.nodes[n].ways {
-			w := &f.nodes[n].ways[i]
+		for i := range f.nodes[n].outgoing {
+			w := &f.nodes[n].outgoing[i]
 			if to := f.nodes[w.to]; to.block == b && follow(n, w) {
 				next[at] = append(next[at], to.local)
 			}
@@ -49,21 +49,21 @@ func (f *flow) set(c component) func(n int) bool {
 // repetitions reports repetitions that never end, or that only the engine's cap ends.
 func (c *checker) repetitions() {
 	for b := range c.p.Blocks {
-		for _, comp := range c.flow.components(ir.BlockID(b), anyWay) {
-			if comp.cyclic && c.enters(c.flow.nodes[comp.nodes[0]].step) {
-				c.circle(comp)
+		for _, comp := range c.flow.components(ir.BlockID(b), anyEdge) {
+			if comp.cyclic && c.canRun(c.flow.nodes[comp.nodes[0]].step) {
+				c.checkCycle(comp)
 			}
 		}
 	}
 	c.steps(func(_ ir.BlockID, s *ir.Step) {
-		if loop, ok := s.Action.(ir.Loop); ok && c.enters(s) {
+		if loop, ok := s.Action.(ir.Loop); ok && c.canRun(s) {
 			c.loop(s, loop)
 		}
 	})
 }
 
-// circle checks a cycle of steps.
-func (c *checker) circle(comp component) {
+// checkCycle checks a cycle of steps.
+func (c *checker) checkCycle(comp component) {
 	member := c.flow.set(comp)
 	leaves, limited := false, true
 	var back *ir.Edge
@@ -71,8 +71,8 @@ func (c *checker) circle(comp component) {
 	for _, n := range comp.nodes {
 		at := &c.flow.nodes[n]
 		leaves = leaves || at.ends || at.closes
-		for i := range at.ways {
-			w := &at.ways[i]
+		for i := range at.outgoing {
+			w := &at.outgoing[i]
 			if !member(w.to) && w.on != ir.Failed {
 				leaves = true
 			}
@@ -81,7 +81,7 @@ func (c *checker) circle(comp component) {
 			}
 		}
 	}
-	rest := c.flow.components(c.flow.nodes[comp.nodes[0]].block, func(n int, w *way) bool {
+	rest := c.flow.components(c.flow.nodes[comp.nodes[0]].block, func(n int, w *flowEdge) bool {
 		return member(n) && member(w.to) && (w.edge == nil || w.edge.Limit == 0)
 	})
 	for _, r := range rest {
@@ -90,22 +90,22 @@ func (c *checker) circle(comp component) {
 	if limited || c.p.Unread.Steps {
 		return
 	}
-	names := c.circleNames(comp)
+	names := c.cycleNames(comp)
 	at, help := c.flow.nodes[comp.nodes[0]].step.Span,
-		"Give a step in it a condition, so that it is left when the work is done."
+		"Add a condition to one of its steps, so that the cycle ends when the work is done."
 	if back != nil {
 		at = cmp.Or(back.Span, from.Span)
 	}
 	switch {
 	case !leaves && c.bounded():
 		c.add(CodeEndless, diag.Warning, at, help,
-			"%s, and nothing leaves that circle, so every run ends by using up its budget.", names)
+			"%s, and no path leaves the cycle, so every run exhausts its budget.", names)
 	case !leaves:
-		c.add(CodeEndless, diag.Error, at, help, "%s, nothing leaves that circle, and no budget stops it.", names)
+		c.add(CodeEndless, diag.Error, at, help, "%s. No path leaves the cycle, and no budget stops it.", names)
 	case !c.bounded():
 		c.add(CodeOnlyCap, diag.Warning, at,
 			"Give the workflow a budget of steps or tokens, or a deadline; or repeat with a loop that has a limit.",
-			"%s, and nothing says how often: only the cap of %s visits of each step would stop it.", names,
+			"%s, and the cycle has no limit: only the cap of %s visits per step stops it.", names,
 			stepkind.N(ir.VisitCap))
 	}
 }
@@ -118,8 +118,8 @@ func (c *checker) asksForText(comp component) bool {
 	})
 }
 
-// circleNames names the steps of a cycle in a sentence, at most four.
-func (c *checker) circleNames(comp component) string {
+// cycleNames names the steps of a cycle in a sentence, at most four.
+func (c *checker) cycleNames(comp component) string {
 	inside := map[*ir.Step]bool{}
 	for _, n := range comp.nodes {
 		inside[c.flow.nodes[n].step] = true
@@ -154,11 +154,11 @@ func (c *checker) loop(s *ir.Step, loop ir.Loop) {
 	at := cmp.Or(loop.Span, s.Span)
 	if loop.While == nil && loop.BreakWhen == nil && loop.MaxExpr == nil && !c.leavesLoop(loop.Block) {
 		c.add(CodeEndless, diag.Error, at, "Give it a limit, or a condition that ends it.",
-			"Step %q repeats without an end: it has no limit and no condition.", s.ID)
+			"Step %q repeats forever: it has no limit and no condition.", s.ID)
 		return
 	}
 	c.add(CodeOnlyCap, diag.Warning, at, "Give it a limit.",
-		"Step %q can repeat without a limit of its own: only its condition and the cap of %s visits stop it.", s.ID,
+		"Step %q has no limit: only its condition and the cap of %s visits stop it.", s.ID,
 		stepkind.N(ir.VisitCap))
 }
 
@@ -169,7 +169,7 @@ func (c *checker) leavesLoop(b ir.BlockID) bool {
 		if !c.flow.isInside(at.block, b) {
 			continue
 		}
-		if at.ends || slices.ContainsFunc(at.ways, func(w way) bool {
+		if at.ends || slices.ContainsFunc(at.outgoing, func(w flowEdge) bool {
 			return !c.flow.isInside(c.flow.nodes[w.to].block, b)
 		}) {
 			return true

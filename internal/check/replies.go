@@ -26,7 +26,7 @@ func (c *checker) replyUses() {
 		for _, one := range reply.Conflicts {
 			c.add(CodeConflictingUses, diag.Warning, cmp.Or(one.Span, used.step.Span),
 				"Use the value in one way, or let the step write two values.",
-				"%s is used as %s here and as %s elsewhere, so no reply of step %q fits both.", one.Path,
+				"%s is used as %s here and as %s elsewhere, so no reply of step %q can satisfy both uses.", one.Path,
 				article(one.Second), article(one.First), used.step.ID).
 				Relate(cmp.Or(one.Related, used.step.Span), fmt.Sprintf("used as %s here", article(one.First)))
 		}
@@ -44,7 +44,7 @@ func (c *checker) replyUses() {
 	order = slices.DeleteFunc(order, func(at place) bool { return possible[at] })
 	for _, at := range order {
 		one := found[at]
-		help := "Correct the comparison, or what is declared about the reply."
+		help := "Correct the comparison, or the declaration of the reply."
 		if one.Meant != "" {
 			help = fmt.Sprintf("Use %s instead.", one.Meant)
 		}
@@ -84,7 +84,7 @@ func (c *checker) neverNull() {
 				path := strings.Join(u.Path.Segments, ".")
 				if u.Null && !u.Negated && c.replied(s, path, (*contract.Contract).NeverNull) {
 					c.add(CodeNeverReplied, diag.Warning, cmp.Or(u.Path.Span, cond.expr.Span),
-						"Correct the comparison, or what is declared about the reply.",
+						"Correct the comparison, or the declaration of the reply.",
 						"%s is never equal to null: the reply that it comes from always has a value.", path)
 				}
 			}

@@ -54,7 +54,7 @@ func (c *checker) lintSchema(contract *ir.Contract, doc any, of string) {
 				continue
 			}
 			c.add(CodeDoubtfulSchema, diag.Warning, at("required", strconv.Itoa(i)),
-				fmt.Sprintf("Add %q to the properties, or take it off the required list.", name),
+				fmt.Sprintf("Add %q to the properties, or remove it from the required list.", name),
 				"The schema of %s requires %q, which its properties do not have.", of, name).
 				SuggestNear(name, slices.Collect(maps.Keys(declared)))
 		}
@@ -62,7 +62,7 @@ func (c *checker) lintSchema(contract *ir.Contract, doc any, of string) {
 			if why := s.refuses(value); why != "" {
 				c.add(CodeDoubtfulSchema, diag.Warning, at("default"),
 					"Choose a default that the schema allows, or change the schema.",
-					"This default does not fit its own schema: %s.", why)
+					"This default does not match its own schema: %s.", why)
 			}
 		}
 	})

@@ -44,7 +44,7 @@ func (c *checker) share(s *ir.Step, what string, part, whole *ir.Limit) {
 		return
 	}
 	c.add(CodeBudgetShare, diag.Warning, cmp.Or(part.Span, s.Span),
-		"Lower the one or raise the other; the smaller of the two is what counts.",
+		"Lower the worker's budget, or raise the run's. The smaller one applies.",
 		"Each worker of step %q may use %s %s, but the whole run only %s.", s.ID, stepkind.N(part.Max), what,
 		stepkind.N(whole.Max)).Relate(whole.Span, "the budget of the run")
 }
@@ -82,14 +82,14 @@ func (c *checker) call(s *ir.Step, call ir.Call) {
 		if shape.hasDefault(name) {
 			continue
 		}
-		severity, help := diag.Error, fmt.Sprintf("Add %q to the inputs that the step gives.", name)
+		severity, help := diag.Error, fmt.Sprintf("Add %q to the inputs that the step passes.", name)
 		if call.PassReads { // the step may be skipped, or have a fallback
 			severity = diag.Warning
-			help = fmt.Sprintf("Let the step read something whose name ends in %q.", "."+name)
+			help = fmt.Sprintf("Let the step read a value whose name ends in %q.", "."+name)
 		}
 		c.add(CodeChildInput, severity, cmp.Or(call.Span, s.Span), help,
-			"Workflow %q needs the input %q, which step %q does not give it.", child.Name, name, s.ID).
-			Relate(child.Input.At(pointerTo("required", strconv.Itoa(i))), "needed here")
+			"Workflow %q requires the input %q, which step %q does not pass.", child.Name, name, s.ID).
+			Relate(child.Input.At(pointerTo("required", strconv.Itoa(i))), "required here")
 	}
 }
 
@@ -145,7 +145,7 @@ func (c *checker) mayBeMissing(s *ir.Step, call ir.Call, child *ir.Program, name
 			}
 			c.add(CodeChildInput, diag.Warning, cmp.Or(path.Span, b.Span),
 				fmt.Sprintf("Require the input %q, or give it a default.", own),
-				"Workflow %q needs the input %q, but the input %q may be missing, which fails step %q.", child.Name,
+				"Workflow %q requires the input %q, but the input %q may be missing, so step %q may fail.", child.Name,
 				name, own, s.ID)
 		}
 	}

@@ -89,7 +89,7 @@ func (e *estimator) addBlock(w *walker, b ir.BlockID, out exits, at map[int]int)
 func (e *estimator) connectWalk(w *walker, n int, out exits, at map[int]int) {
 	node := &e.flow.nodes[n]
 	var after, skipped []int
-	for _, way := range node.ways {
+	for _, way := range node.outgoing {
 		to, ok := at[way.to]
 		if !ok {
 			continue

@@ -15,8 +15,8 @@ import (
 // mark is a value that no program has.
 const mark = "\x00mark\x00"
 
-// deepest is how many expressions a value is followed through.
-const deepest = 6
+// maxDepth is how many expressions a value is followed through.
+const maxDepth = 6
 
 // computed follows the variable into the result of a step that is computed from it.
 func (t *tracer) computed(s *ir.Step) {
@@ -74,7 +74,7 @@ func (t *tracer) called() {
 // written follows a part of the result of a step into the variables that the step writes. rest is the place in the
 // followed variable that the part comes from.
 func (t *tracer) written(f *flow, s *ir.Step, at, rest []string) {
-	if t.depth >= deepest {
+	if t.depth >= maxDepth {
 		return
 	}
 	for _, w := range s.Writes {

@@ -195,7 +195,7 @@ func (d *Decision) add(o Option) {
 		}
 		if known := &d.Options[i].Leads; *known == "" {
 			*known = o.Leads
-		} else if o.Leads != "" && *known != o.Leads && len(*known)+len(o.Leads) < mostLeads {
+		} else if o.Leads != "" && *known != o.Leads && len(*known)+len(o.Leads) < maxEffectBytes {
 			*known = joined(*known, o.Leads)
 		}
 		return
@@ -218,8 +218,8 @@ func joined(a, b string) string {
 // ifWords introduces the condition of an effect.
 const ifWords = " if `"
 
-// mostLeads keeps what an option leads to readable.
-const mostLeads = 400
+// maxEffectBytes bounds the description of what an option leads to.
+const maxEffectBytes = 400
 
 // typed returns the constant of a comparison in the type that the value has: "3" becomes 3 where the comparison
 // converts texts and the value is a number. It reports false if the value cannot be that constant.

@@ -181,8 +181,8 @@ type Spec struct {
 // AnyData is the schema of JSON that is not a mere string.
 var AnyData = json.RawMessage(`{"type":["object","array","number","boolean","null"]}`)
 
-// Of derives the contract of the reply that a step asks for.
-func Of(p *ir.Program, s *ir.Step, spec Spec) Contract {
+// Derive derives the contract of the reply that a step asks for.
+func Derive(p *ir.Program, s *ir.Step, spec Spec) Contract {
 	if spec.Verdict {
 		spec.Within = []string{ir.GateReviewKey}
 	}
@@ -631,7 +631,7 @@ func (b *builder) need(at []string) (map[string]any, bool) {
 			sized = "text"
 		}
 		switch {
-		case u.soft() && u.Value != nil:
+		case u.convertsToString() && u.Value != nil:
 			soft = append(soft, u.Value)
 		case kind == "":
 			truth, quoted = truth || u.How == expr.Truth, quoted || u.quoted
@@ -680,14 +680,14 @@ func (b *builder) need(at []string) (map[string]any, bool) {
 	return nil, required
 }
 
-// mostCounted is the largest length that counts items. Larger ones are those of texts.
-const mostCounted = 50
+// maxCounted is the largest length that counts items. Larger ones are those of texts.
+const maxCounted = 50
 
 // counts reports whether a use counts the items of a whole reply: every text has more characters than the number that
 // its length is compared with. Whether a reply is empty says nothing about its type.
 func (b *builder) counts(u *use) bool {
 	n, isNumber := u.Value.(float64)
-	return isNumber && len(u.at) == 0 && !u.text && !b.spec.Text && n > 1 && n <= mostCounted
+	return isNumber && len(u.at) == 0 && !u.text && !b.spec.Text && n > 1 && n <= maxCounted
 }
 
 // isData reports whether a use looks at a whole reply that is JSON and no text.
@@ -851,7 +851,7 @@ func (b *builder) compare() (never, sometimes []Comparison) {
 			one.Allowed = describe(outer)
 		}
 		if len(node) == 0 && u.empty() {
-			one.Allowed = "a text, which is never empty"
+			one.Allowed = "a non-empty string"
 		}
 		if excluded || isConstrained(node) && !possible(node, u) ||
 			len(u.at) == 0 && node["type"] != "array" && u.empty() {

@@ -26,7 +26,7 @@ func (b *builder) declared() {
 			b.doc = doc
 		} else {
 			b.put(one.at, doc, true)
-			b.hoist(one.at)
+			b.hoistDefinitions(one.at)
 		}
 		b.note(from)
 	}
@@ -38,9 +38,9 @@ func (b *builder) declared() {
 	}
 }
 
-// hoist moves the definitions of a part to the top, where references look for
+// hoistDefinitions moves the definitions of a part to the top, where references look for
 // them.
-func (b *builder) hoist(at []string) {
+func (b *builder) hoistDefinitions(at []string) {
 	node, root := b.find(at), b.doc.(map[string]any)
 	for _, keyword := range []string{"$defs", "definitions"} {
 		defs, ok := node[keyword].(map[string]any)
@@ -289,6 +289,6 @@ func describe(node map[string]any) string {
 
 // typeWords describe the types of a schema for people.
 var typeWords = map[string]string{
-	"boolean": "true or false", "number": "a number", "integer": "a whole number", "string": "text",
+	"boolean": "true or false", "number": "a number", "integer": "an integer", "string": "a string",
 	"array": "a list", "object": "an object", "null": "null",
 }

@@ -118,7 +118,7 @@ func (p *probeValues) addOtherNumber(constants []float64) {
 func (p *probeValues) addSides(u *use) {
 	kind := soleType(p.node)
 	if u.How == expr.Orders && u.other == "number" {
-		p.add(u.sides(u.near)...)
+		p.add(u.valuesAround(u.near)...)
 	}
 	switch constant := u.Value.(type) {
 	case float64:
@@ -140,10 +140,10 @@ func (p *probeValues) addAroundNumber(u *use, kind string, constant float64) {
 	case expr.Equals:
 		p.add(constant)
 	case expr.Orders:
-		p.add(u.sides(constant)...)
+		p.add(u.valuesAround(constant)...)
 	case expr.Sized:
 		for _, n := range []int{max(int(constant)-1, 0), max(int(constant), 0), int(constant) + 1} {
-			p.add(ofLength(kind, min(n, mostLength)))
+			p.add(ofLength(kind, min(n, maxLength)))
 		}
 	}
 }
@@ -238,8 +238,8 @@ func (b *builder) numbers(at []string, decisions []Decision) []float64 {
 	return out
 }
 
-// sides returns a number for which the comparison is false, and one for which it is true.
-func (u *use) sides(limit float64) []any {
+// valuesAround returns a number for which the comparison is false, and one for which it is true.
+func (u *use) valuesAround(limit float64) []any {
 	low, high := limit-1, limit // x >= limit, x < limit
 	if u.Above == u.Strictly {  // x > limit, x <= limit
 		low, high = limit, limit+1
@@ -250,8 +250,8 @@ func (u *use) sides(limit float64) []any {
 	return []any{high, low}
 }
 
-// mostLength bounds the replies that a simulation makes up.
-const mostLength = 5000
+// maxLength bounds the length of simulated replies.
+const maxLength = 5000
 
 // ofLength returns a list of n items if kind is "array", otherwise a text of n characters.
 func ofLength(kind string, n int) any {
@@ -383,7 +383,7 @@ func (f *flow) placed(seed uint64, deciders []decider, all []recovery) plan {
 	out := plan{map[*ir.Step]Try{}, map[*ir.Step]bool{}}
 	for _, d := range deciders {
 		out.tries[d.step] = Try{First: seed / uint64(d.stride)}
-		if stubborn(seed) && d.stride*d.values < Explored {
+		if repeatsValues(seed) && d.stride*d.values < Explored {
 			out.tries[d.step] = Try{Hold: true} // a value of no option; see Probe
 		}
 	}
@@ -402,7 +402,7 @@ func (f *flow) placed(seed uint64, deciders []decider, all []recovery) plan {
 			cycle := max(before+after+2, Explored/period)
 			at := cycle - 1 - before
 			if cycle == Explored && before+after+3 <= cycle {
-				at-- // the last of ten seeds is stubborn
+				at-- // the last of ten seeds repeats its values
 			}
 			if seed/uint64(period)%uint64(cycle) == uint64(at) {
 				out.fails[work] = true
@@ -412,9 +412,9 @@ func (f *flow) placed(seed uint64, deciders []decider, all []recovery) plan {
 	return out
 }
 
-// stubborn reports whether a simulation with the seed repeats its values in
+// repeatsValues reports whether a simulation with the seed repeats its values in
 // loops, so that a loop with a limit reaches it.
-func stubborn(seed uint64) bool { return seed%Explored == Explored-1 }
+func repeatsValues(seed uint64) bool { return seed%Explored == Explored-1 }
 
 // recovery is a step with ways on after a failure, and the work that fails it.
 type recovery struct {

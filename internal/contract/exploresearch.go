@@ -28,8 +28,8 @@ type walked struct {
 
 // The limits of a search, in plans and in visited steps. They bound the time for large programs.
 const (
-	mostPlans   = 1500
-	mostVisited = 30_000
+	maxPlans    = 1500
+	maxVisited  = 30_000
 	randomPlans = 150
 )
 
@@ -43,8 +43,8 @@ func (s *search) improve(plans *[Explored]plan) {
 	for range randomPlans {
 		s.add(s.random(r))
 	}
-	for i := 0; i < len(s.pool) && s.spare(); i++ {
-		s.vary(s.pool[i])
+	for i := 0; i < len(s.pool) && s.withinLimits(); i++ {
+		s.tryNeighbors(s.pool[i])
 	}
 	chosen := s.choose()
 	if len(union(chosen)) <= len(union(placed)) {
@@ -57,8 +57,8 @@ func (s *search) improve(plans *[Explored]plan) {
 	}
 }
 
-// spare reports whether the limits allow another walk.
-func (s *search) spare() bool { return len(s.tried) < mostPlans && s.steps < mostVisited }
+// withinLimits reports whether the limits allow another walk.
+func (s *search) withinLimits() bool { return len(s.tried) < maxPlans && s.steps < maxVisited }
 
 // add walks a plan and keeps it. It reports whether the plan takes a branch that no other one takes.
 func (s *search) add(p plan) bool {
@@ -66,7 +66,7 @@ func (s *search) add(p plan) bool {
 	for _, one := range s.recoveries {
 		order = append(order, one.work...)
 	}
-	if key := p.key(order); s.tried[key] || !s.spare() {
+	if key := p.key(order); s.tried[key] || !s.withinLimits() {
 		return false
 	} else {
 		s.tried[key] = true
@@ -104,29 +104,29 @@ func (s *search) fail(p plan, one recovery) {
 	}
 }
 
-// vary tries a plan with one change: another value or a failure of a step that it runs.
-func (s *search) vary(from walked) {
+// tryNeighbors tries a plan with one change: another value or a failure of a step that it runs.
+func (s *search) tryNeighbors(from walked) {
 	for _, d := range s.deciders {
 		if !from.took[d.step.ID] {
 			continue
 		}
-		for n := range min(d.values, mostCombinations) {
+		for n := range min(d.values, maxCombinations) {
 			for _, hold := range []bool{false, true} {
 				p := plan{maps.Clone(from.tries), from.fails}
 				p.tries[d.step] = Try{First: uint64(n), Hold: hold}
-				s.keep(p)
+				s.addIfNew(p)
 			}
 		}
 	}
 	for _, one := range s.recoveries {
 		p := plan{from.tries, maps.Clone(from.fails)}
 		s.fail(p, one)
-		s.keep(p)
+		s.addIfNew(p)
 	}
 }
 
-// keep adds a plan only if it takes a branch that no other one takes.
-func (s *search) keep(p plan) {
+// addIfNew adds a plan only if it takes a branch that no other one takes.
+func (s *search) addIfNew(p plan) {
 	if before := len(s.pool); !s.add(p) && len(s.pool) > before {
 		s.pool = s.pool[:before]
 	}

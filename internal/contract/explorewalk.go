@@ -15,13 +15,13 @@ import (
 func Combinations(probes []Probe) int {
 	out := 1
 	for _, p := range probes {
-		out = min(out*max(len(p.Values), 1), mostCombinations)
+		out = min(out*max(len(p.Values), 1), maxCombinations)
 	}
 	return out
 }
 
-// mostCombinations bounds the combinations of values of one step.
-const mostCombinations = 64
+// maxCombinations bounds the combinations of values of one step.
+const maxCombinations = 64
 
 // Combination returns the n-th combination of values, by place.
 func Combination(probes []Probe, n uint64) map[string]json.RawMessage {
@@ -86,13 +86,13 @@ type walk struct {
 	left int             // how many more steps the walk visits
 }
 
-// mostWalked bounds the steps of one walk: cycles of jumps may have no limit of their own.
-const mostWalked = 500
+// maxWalked bounds the steps of one walk: cycles of jumps may have no limit of their own.
+const maxWalked = 500
 
 // walk returns what a simulation does: the steps that it runs, and the edges that it takes. What the walker does not
 // know, such as the input of a run, makes conditions false.
 func (w *walker) walk(p plan) map[string]bool {
-	one := &walk{walker: w, plan: p, env: expr.Values{}, took: map[string]bool{}, left: mostWalked}
+	one := &walk{walker: w, plan: p, env: expr.Values{}, took: map[string]bool{}, left: maxWalked}
 	for _, v := range w.p.Vars {
 		if value, err := expr.Decode(v.Init); err == nil && len(v.Init) > 0 {
 			one.env[v.Path] = value
@@ -156,7 +156,7 @@ func (w *walk) edge(s *ir.Step, outcome ir.Outcome, taken map[string]int) int {
 	for i := range s.Next {
 		e := &s.Next[i]
 		name := fmt.Sprintf("%s %d", s.ID, i)
-		if !slices.Contains(e.On, outcome) || e.Limit > 0 && taken[name] >= e.Limit || !w.holds(e.When, true) {
+		if !slices.Contains(e.On, outcome) || e.Limit > 0 && taken[name] >= e.Limit || !w.evalCondition(e.When, true) {
 			continue
 		}
 		taken[name]++
@@ -166,8 +166,8 @@ func (w *walk) edge(s *ir.Step, outcome ir.Outcome, taken map[string]int) int {
 	return -1
 }
 
-// holds reports whether a condition is true. Without a condition, it returns otherwise.
-func (w *walk) holds(e *expr.Expr, otherwise bool) bool {
+// evalCondition reports whether a condition is true. Without a condition, it returns otherwise.
+func (w *walk) evalCondition(e *expr.Expr, otherwise bool) bool {
 	if e == nil {
 		return otherwise
 	}
@@ -177,7 +177,7 @@ func (w *walk) holds(e *expr.Expr, otherwise bool) bool {
 
 // step returns how a step ends, and puts what it writes into the environment.
 func (w *walk) step(s *ir.Step, round int) (ir.Outcome, ending) {
-	if !w.holds(s.When, true) {
+	if !w.evalCondition(s.When, true) {
 		w.took[s.ID+" is skipped"] = true
 		return ir.Skipped, ending{}
 	}
@@ -189,7 +189,7 @@ func (w *walk) step(s *ir.Step, round int) (ir.Outcome, ending) {
 	if outcome == ir.Failed && s.SkipOnError {
 		outcome = ir.Skipped
 	}
-	inner.run = inner.run || outcome == ir.OK && w.holds(s.StopWhen, false)
+	inner.run = inner.run || outcome == ir.OK && w.evalCondition(s.StopWhen, false)
 	return outcome, inner
 }
 
@@ -292,7 +292,7 @@ func (w *walk) parallel(a *ir.Parallel) (ir.Outcome, ending) {
 		return end
 	}
 	for i := range a.Branches {
-		if !w.holds(a.Branches[i].When, true) {
+		if !w.evalCondition(a.Branches[i].When, true) {
 			continue
 		}
 		if end := branch(a.Branches[i].Block, 0); end.run {
@@ -328,7 +328,7 @@ func (w *walk) loop(a *ir.Loop) (ir.Outcome, ending) {
 		if a.Each != nil {
 			w.env[a.Each.Var] = items[i]
 		}
-		if !w.holds(a.While, true) {
+		if !w.evalCondition(a.While, true) {
 			return ir.OK, ending{}
 		}
 		end := w.block(a.Block, i)
@@ -337,7 +337,7 @@ func (w *walk) loop(a *ir.Loop) (ir.Outcome, ending) {
 			return ir.OK, end
 		case end.failed:
 			return ir.Failed, ending{}
-		case end.loop, w.holds(a.BreakWhen, false):
+		case end.loop, w.evalCondition(a.BreakWhen, false):
 			return ir.OK, ending{}
 		}
 	}
@@ -364,14 +364,14 @@ func reply(at map[string]json.RawMessage) any {
 	var whole any
 	for _, place := range slices.Sorted(maps.Keys(at)) {
 		if value, err := expr.Decode(at[place]); err == nil {
-			whole = with(whole, split(place), value)
+			whole = replaceAt(whole, split(place), value)
 		}
 	}
 	return whole
 }
 
-// with returns a value with a part of it replaced.
-func with(whole any, at []string, value any) any {
+// replaceAt returns a value with a part of it replaced.
+func replaceAt(whole any, at []string, value any) any {
 	if len(at) == 0 {
 		return value
 	}
@@ -380,14 +380,14 @@ func with(whole any, at []string, value any) any {
 		if len(list) == 0 {
 			list = []any{nil}
 		}
-		list[0] = with(list[0], at[1:], value)
+		list[0] = replaceAt(list[0], at[1:], value)
 		return list
 	}
 	object, _ := whole.(map[string]any)
 	if object == nil {
 		object = map[string]any{}
 	}
-	object[at[0]] = with(object[at[0]], at[1:], value)
+	object[at[0]] = replaceAt(object[at[0]], at[1:], value)
 	return object
 }
 

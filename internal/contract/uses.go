@@ -14,7 +14,7 @@ import (
 )
 
 // isItems is the use of a list whose items are gone through.
-const isItems expr.Look = "items"
+const isItems expr.UseKind = "items"
 
 // use is one use of a value that a step writes.
 type use struct {
@@ -101,7 +101,7 @@ func (u *use) kind() string {
 			return "boolean"
 		}
 	case expr.Equals, expr.Orders:
-		if u.Value != nil && !u.soft() {
+		if u.Value != nil && !u.convertsToString() {
 			return typeOfConstant(u.Value)
 		}
 		if u.How == expr.Orders && u.other != "" {
@@ -116,7 +116,7 @@ func (u *use) compared() string {
 	words := "equal to "
 	switch u.How {
 	case expr.Contains:
-		return "a list or text with " + string(encode(u.Value))
+		return "a list or string with " + string(encode(u.Value))
 	case expr.Sized:
 		if u.Exactly {
 			return fmt.Sprintf("of the length %v", u.Value)
@@ -141,9 +141,9 @@ func (u *use) order() string {
 	}[[2]bool{u.Above, u.Strictly}]
 }
 
-// soft reports whether the comparison converts texts, so that the constant
+// convertsToString reports whether the comparison converts texts, so that the constant
 // need not have the value's type.
-func (u *use) soft() bool {
+func (u *use) convertsToString() bool {
 	_, text := u.Value.(string)
 	return u.Loose && (text || u.Value == nil) && (u.How == expr.Equals || u.How == expr.Orders)
 }
@@ -395,7 +395,7 @@ func (t *tracer) enter(s *ir.Step) {
 	}
 	for _, r := range s.Mentions {
 		if rest, ok := below(r.Path, t.path); ok && rest != "" {
-			read := expr.Use{How: expr.Reads, Guarded: t.avoids(s)}
+			read := expr.Use{How: expr.Reads, Guarded: t.canBypass(s)}
 			t.out = append(t.out, use{Use: read, at: place(rest), quoted: true, path: r.Path, span: r.Span})
 		}
 	}
@@ -416,9 +416,9 @@ func (t *tracer) enter(s *ir.Step) {
 	t.followSuccessors(s)
 }
 
-// avoids reports whether a run can end without passing a step after the
+// canBypass reports whether a run can end without passing a step after the
 // variable was written.
-func (t *tracer) avoids(s *ir.Step) bool {
+func (t *tracer) canBypass(s *ir.Step) bool {
 	if t.origin == nil {
 		return true
 	}
@@ -624,7 +624,7 @@ func (t *tracer) condition(e *expr.Expr, decides effect) {
 			one.condition = strings.Join(strings.Fields(e.Text), " ")
 		}
 		if !u.Guarded && e.Dialect.MissingItemFails() {
-			one.least = leastItems(rest)
+			one.least = minItems(rest)
 		}
 		if one.span.IsZero() {
 			one.span = e.Span
@@ -666,8 +666,8 @@ func isIndex(name string) bool {
 	return name != "" && strings.Trim(name, "0123456789") == ""
 }
 
-// leastItems returns how many items the list must have whose last index a path names.
-func leastItems(rest string) int {
+// minItems returns how many items the list must have whose last index a path names.
+func minItems(rest string) int {
 	n := 0
 	for _, name := range split(rest) {
 		if isIndex(name) {
@@ -698,7 +698,7 @@ func (t *tracer) value(e *expr.Expr) {
 // items collects what is done with the items of a list.
 func (t *tracer) items(each *ir.Each, block ir.BlockID) {
 	paths := each.Items.Paths()
-	if len(paths) != 1 || !alone(each.Items, paths[0]) {
+	if len(paths) != 1 || !isBareName(each.Items, paths[0]) {
 		t.value(each.Items)
 		return
 	}
@@ -719,8 +719,8 @@ func (t *tracer) items(each *ir.Each, block ir.BlockID) {
 	}
 }
 
-// alone reports whether an expression is a name and nothing else.
-func alone(e *expr.Expr, p expr.Path) bool {
+// isBareName reports whether an expression is a name and nothing else.
+func isBareName(e *expr.Expr, p expr.Path) bool {
 	text := strings.Trim(strings.TrimSpace(e.Text), "{} ")
 	return strings.TrimPrefix(text, ".") == strings.Join(p.Written, ".")
 }

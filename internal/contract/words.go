@@ -174,13 +174,13 @@ func keyed(text string) map[string]any {
 	if m == nil {
 		return nil
 	}
-	words := pieces(m[2], " ")
+	words := splitOutside(m[2], " ")
 	for i, word := range words {
 		if word == "and" {
 			words[i] = ","
 		}
 	}
-	fields := pieces(strings.Join(words, " "), ",;")
+	fields := splitOutside(strings.Join(words, " "), ",;")
 	for _, f := range fields {
 		if name, _, _ := strings.Cut(f, "("); strings.Contains(strings.TrimSpace(name), " ") {
 			return nil // a sentence
@@ -253,8 +253,8 @@ func closing(text string, start int) int {
 	return -1
 }
 
-// pieces cuts at any of the separators that stand outside brackets and quotes.
-func pieces(text, separators string) []string {
+// splitOutside cuts at any of the separators that stand outside brackets and quotes.
+func splitOutside(text, separators string) []string {
 	var out []string
 	from := 0
 	for i, depth := range nesting(text, 0) {
@@ -266,20 +266,20 @@ func pieces(text, separators string) []string {
 	return append(out, text[from:])
 }
 
-// deepestProse bounds the nesting of descriptions, which come from files.
-const deepestProse = 12
+// maxProseDepth bounds the nesting of descriptions, which come from files.
+const maxProseDepth = 12
 
 // objectOf reads the fields between braces.
 func objectOf(inside string, depth int) map[string]any {
-	return fieldsOf(rejoined(pieces(inside, ",;\n")), depth)
+	return fieldsOf(rejoinFields(splitOutside(inside, ",;\n")), depth)
 }
 
 // oneOfWords announces a list of values.
 var oneOfWords = lazyregexp.New(`(?i)\b(one|any|either) of\b`)
 
-// rejoined puts together what belongs to one field although it has commas:
+// rejoinFields puts together what belongs to one field although it has commas:
 // "level: one of low, medium or high".
-func rejoined(fields []string) []string {
+func rejoinFields(fields []string) []string {
 	var out []string
 	for i := 0; i < len(fields); i++ {
 		f := fields[i]
@@ -307,7 +307,7 @@ func fieldsOf(fields []string, depth int) map[string]any {
 			continue
 		}
 		parts := field().FindStringSubmatch(f)
-		if parts == nil || depth > deepestProse {
+		if parts == nil || depth > maxProseDepth {
 			return nil
 		}
 		name := strings.ReplaceAll(parts[1], " ", "_")
@@ -351,7 +351,7 @@ var (
 // a description, and the name of the key decides.
 func typeOf(words string, depth int) map[string]any {
 	words = strings.TrimSpace(strings.TrimRight(words, ". "))
-	if depth > deepestProse || words == "" {
+	if depth > maxProseDepth || words == "" {
 		return map[string]any{}
 	}
 	if doc := types()[strings.ToLower(words)]; doc != nil && doc["type"] != "array" {
@@ -369,7 +369,7 @@ func typeOf(words string, depth int) map[string]any {
 	if m := manyOf().FindStringSubmatch(words); m != nil {
 		return alternatives(splitWords(m[1]), depth)
 	}
-	if parts := pieces(words, "|"); len(parts) > 1 {
+	if parts := splitOutside(words, "|"); len(parts) > 1 {
 		return alternatives(parts, depth)
 	}
 	if inner, ok := strings.CutSuffix(words, "[]"); ok {
@@ -462,7 +462,7 @@ func bracketed(words string, depth int) map[string]any {
 		}
 		return map[string]any{"type": "object"}
 	}
-	if parts := pieces(inside, ",\n"); len(parts) > 1 && !strings.ContainsAny(inside, "{[") {
+	if parts := splitOutside(inside, ",\n"); len(parts) > 1 && !strings.ContainsAny(inside, "{[") {
 		return listOf(alternatives(parts, depth))
 	}
 	return listOf(typeOf(singularWords(inside), depth+1))
@@ -582,7 +582,7 @@ func rangeOf(word, low, high string) map[string]any {
 // splitWords cuts "a, b or c".
 func splitWords(text string) []string {
 	var out []string
-	for _, p := range pieces(text, ",|") {
+	for _, p := range splitOutside(text, ",|") {
 		for _, q := range orWord().Split(p, -1) {
 			if q = strings.TrimSpace(q); q != "" {
 				out = append(out, q)

@@ -162,7 +162,7 @@ func (l List) Capped() List {
 			worst := slices.MaxFunc(left, func(a, b Diagnostic) int { return cmp.Compare(a.Severity, b.Severity) })
 			out = append(out, Diagnostic{
 				Severity: worst.Severity, Span: left[0].Span,
-				Message: fmt.Sprintf("%d more problems of this file, from here on, are not shown.", len(left)),
+				Message: fmt.Sprintf("%d more problems in this file, from here on, are not shown.", len(left)),
 				Help:    "Fix those above first.",
 			})
 		}

@@ -109,7 +109,7 @@ func TestNearestSuggestsOnlySimilarNames(t *testing.T) {
 	}
 }
 
-func TestDidYouMean(t *testing.T) {
+func TestNearestNameIsSuggested(t *testing.T) {
 	for _, c := range []struct {
 		name       string
 		candidates []string

@@ -34,7 +34,7 @@ func sample() (source.Set, diag.List) {
 	}
 }
 
-func TestReportAsJSON(t *testing.T) {
+func TestReportEncodesAsDocumentedJSON(t *testing.T) {
 	const want = `{
   "diagnostics": [
     {
@@ -137,7 +137,7 @@ func TestReportAsJSON(t *testing.T) {
 	}
 }
 
-func TestWriteSARIF(t *testing.T) {
+func TestSARIFContainsAllDiagnostics(t *testing.T) {
 	const want = `{
   "$schema": "https://json.schemastore.org/sarif-2.1.0.json",
   "version": "2.1.0",
@@ -307,7 +307,7 @@ func TestWriteSARIF(t *testing.T) {
 }
 
 // Names that look like URLs are treated as files.
-func TestSARIFAddresses(t *testing.T) {
+func TestSARIFAddressesAreEscaped(t *testing.T) {
 	for path, want := range map[string]string{
 		"a.md":         "a.md",
 		"./a.md":       "a.md",

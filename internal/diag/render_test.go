@@ -120,7 +120,7 @@ note[PRJ001]: Nothing in particular.
 	}
 }
 
-func TestPrintColor(t *testing.T) {
+func TestColorIsTheOnlyEscapeSequence(t *testing.T) {
 	f, d := marked("a.md", "id: «x»\n")
 	d.Message = "There is no \x1b[2Jstep\n\"x\"."
 	var plain, colored strings.Builder

@@ -63,14 +63,14 @@ func parseAIFlow(exact bool) func(p *parser) *node {
 		}
 		if p.diags.Errors() {
 			// Tokens after an invalid character are unreliable, except for names.
-			return a.salvage()
+			return a.brokenNode()
 		}
 		root := a.or()
 		if t := a.peekToken(); t.kind != aiEnd && !p.diags.Errors() {
 			a.unexpectedToken(t)
 		}
 		if p.diags.Errors() {
-			return a.salvage()
+			return a.brokenNode()
 		}
 		return root
 	}
@@ -95,8 +95,8 @@ func (a *aiflowParser) last() int {
 	return a.list[a.next-1].end
 }
 
-// salvage returns a broken node with the names of a text that does not parse.
-func (a *aiflowParser) salvage() *node {
+// brokenNode returns a broken node with the names of a text that does not parse.
+func (a *aiflowParser) brokenNode() *node {
 	root := &node{op: opBroken, end: len(a.text)}
 	for i, t := range a.list {
 		if t.kind == aiName && !aiflowWord(t.text) && (i+1 >= len(a.list) || a.list[i+1].text != "(") {
@@ -171,13 +171,13 @@ func (a *aiflowParser) lexToken(start int) aiflowToken {
 
 // unexpectedCharacter reports an unexpected character.
 func (a *aiflowParser) unexpectedCharacter(start, end int, r rune) {
-	help := "Remove it, or put text in quotes."
+	help := "Remove it, or put strings in quotes."
 	fix := func(*diag.Diagnostic) {}
 	switch {
 	case r == utf8.RuneError && end == start+1:
 		help = "Save the file as UTF-8."
 	case strings.ContainsRune("+*/%-", r):
-		help = "Conditions compare and cannot calculate: let an agent compute the value."
+		help = "Conditions do not support arithmetic: let an agent compute the value."
 	case r == '&' || r == '|':
 		word := map[rune]string{'&': "and", '|': "or"}[r]
 		whole := end
@@ -188,7 +188,7 @@ func (a *aiflowParser) unexpectedCharacter(start, end int, r rune) {
 		fix = func(d *diag.Diagnostic) { a.replaceWord(d, start, whole, word) }
 	case strings.ContainsRune("“”„‘’", r):
 		help = "Write straight quotes."
-		fix = func(d *diag.Diagnostic) { a.straighten(d, start) }
+		fix = func(d *diag.Diagnostic) { a.addQuoteFix(d, start) }
 	case r == '{' || r == '}' || r == '$':
 		help = "Conditions are not templates: write the name alone, such as output.name."
 	case r == '[' || r == ']':
@@ -201,7 +201,7 @@ func (a *aiflowParser) unexpectedCharacter(start, end int, r rune) {
 	if !unicode.IsGraphic(r) {
 		shown = fmt.Sprintf("The character U+%04X", r)
 	}
-	fix(a.add(CodeCharacter, start, end, help, "%s means nothing in a condition.", shown))
+	fix(a.add(CodeCharacter, start, end, help, "%s is not allowed in a condition.", shown))
 }
 
 // aiflowString reads a string. A backslash quotes the next character. If the string is not closed, end is beyond the
@@ -258,7 +258,7 @@ func (a *aiflowParser) word(name, symbol string) (aiflowToken, bool) {
 	switch {
 	case t.kind == aiName && strings.EqualFold(t.text, name):
 	case !a.exact && symbol != "" && t.text == symbol && t.kind != aiString:
-		a.understood(t.start, t.end, name,
+		a.noteReadAs(t.start, t.end, name,
 			fmt.Sprintf("Write %s; the reference program does not read %s.", name, symbol))
 	default:
 		return t, false
@@ -368,8 +368,8 @@ func (a *aiflowParser) compared(left *node, compares bool) *node {
 		return left
 	}
 	if !compares {
-		a.add(CodeUnexpected, t.start, t.end, "Put it on the right side, or leave --compat reference out.",
-			"%s cannot be compared in the reference program.", inQuotes(a.text[left.start:left.end]))
+		a.add(CodeUnexpected, t.start, t.end, "Put it on the right side, or omit --compat reference.",
+			"The reference program cannot compare %s.", inQuotes(a.text[left.start:left.end]))
 		return left
 	}
 	operator := a.takeToken()
@@ -422,7 +422,7 @@ func (a *aiflowParser) name(t aiflowToken) (n *node, compares bool) {
 	n.op, n.path = opPath, strings.Split(t.text, ".")
 	if slices.Contains(n.path, "") {
 		a.warn(CodePath, n, "Write the whole name, such as output.name.",
-			"%q has a dot with nothing behind it, so it is always missing.", t.text)
+			"%q has an empty segment, so it never matches a value.", t.text)
 	}
 	return n, true
 }
@@ -439,8 +439,8 @@ func (a *aiflowParser) containsCall(t aiflowToken) *node {
 			len(n.kids))
 		n.op = opBroken
 	case len(n.kids) > 2:
-		a.warn(CodeArguments, n, "Write contains(a, b), and one for each further text.",
-			"\"contains\" looks at two arguments; the others are ignored.")
+		a.warn(CodeArguments, n, "Write another contains(a, b) for each further string.",
+			"\"contains\" uses two arguments and ignores the others.")
 		n.kids = n.kids[:2]
 	}
 	return n
@@ -464,8 +464,8 @@ func (a *aiflowParser) negative(t aiflowToken) *node {
 	next := a.takeToken()
 	f, err := strconv.ParseFloat(next.text, 64)
 	if next.kind != aiNumber || err != nil {
-		a.add(CodeOperand, t.start, t.end, "Conditions compare and cannot calculate: let an agent compute the value.",
-			"A minus belongs before a number.")
+		a.add(CodeOperand, t.start, t.end, "Conditions do not support arithmetic: let an agent compute the value.",
+			"A minus sign must precede a number.")
 		return &node{op: opBroken, start: t.start, end: t.end}
 	}
 	return &node{op: opConstant, start: t.start, end: next.end, value: number(-f), fixed: true}
@@ -511,7 +511,7 @@ func (a *aiflowParser) noOperand(t aiflowToken) {
 	}
 	if t.kind == aiEnd {
 		a.add(CodeOperand, max(0, a.last()-1), len(a.text), "Write the value that belongs there.",
-			"Something is missing at the end of the condition.")
+			"The condition is incomplete.")
 		return
 	}
 	a.add(CodeOperand, t.start, t.end, "Write the value that belongs there.", "There is no value before %s.",
@@ -528,7 +528,7 @@ func (p *parser) lintAIFlow(root *node) {
 				meant = "!="
 			}
 			found := p.warn(CodeSingleEquals, n, fmt.Sprintf("Write %s.", meant),
-				"A single %q compares nothing: this is always false.", n.name)
+				"A single %q does not compare, so this is always false.", n.name)
 			left, right := n.kids[0].end, n.kids[1].start
 			if i := strings.Index(p.text[left:right], n.name); i >= 0 {
 				p.replace(found, left+i, left+i+len(n.name), meant)
@@ -541,8 +541,8 @@ func (p *parser) lintAIFlow(root *node) {
 				if quoted && (other.op == opPath || other.op == opConstant && other.value.kind == kindBool) {
 					word := kid.value.str
 					p.warn(CodeNeverEqual, n,
-						fmt.Sprintf("Write %s without quotes, unless the agent answers with a text.", word),
-						"The text '%s' is not equal to the value %s.", word, word)
+						fmt.Sprintf("Write %s without quotes, unless the agent replies with a string.", word),
+						"The string '%s' is not equal to the value %s.", word, word)
 					return
 				}
 			}

@@ -384,20 +384,20 @@ func valueTree(env Env, paths []foreignPath, convert func(written []string, v an
 	return tree, missing
 }
 
-// whole returns a value with its integral numbers as int, so that 1000000 is not printed as 1e+06. It copies lists and
-// objects, because an Env may share them.
-func whole(v any) any {
+// withIntegers returns a value with its integral numbers as int, so that 1000000 is not printed as 1e+06. It copies lists
+// and objects, because an Env may share them.
+func withIntegers(v any) any {
 	switch x := v.(type) {
 	case []any:
 		x = slices.Clone(x)
 		for i := range x {
-			x[i] = whole(x[i])
+			x[i] = withIntegers(x[i])
 		}
 		return x
 	case map[string]any:
 		x = maps.Clone(x)
 		for k := range x {
-			x[k] = whole(x[k])
+			x[k] = withIntegers(x[k])
 		}
 		return x
 	}

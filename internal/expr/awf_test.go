@@ -70,7 +70,7 @@ func TestAWFLeavesTheValuesOfAnEnvAsTheyAre(t *testing.T) {
 	}
 }
 
-func TestAWFConditions(t *testing.T) {
+func TestAWFConditionsHaveTheExpectedResults(t *testing.T) {
 	for text, want := range map[string]any{
 		`states.build.ExitCode == 0`:                             true,
 		`states.build.exit_code == 0 and inputs.n > 4`:           true,
@@ -180,7 +180,7 @@ func TestAWFConditions(t *testing.T) {
 	}
 }
 
-func TestAWFTemplates(t *testing.T) {
+func TestAWFTemplatesHaveTheExpectedResults(t *testing.T) {
 	const item = `{"f":"x.go","index1":"own","item":"i","parent":{"a":1}}`
 	for text, want := range map[string]string{
 		`plain`:                                "plain",
@@ -278,7 +278,7 @@ func TestAWFTemplateErrorsNameTheCause(t *testing.T) {
 	}
 }
 
-func TestAWFItemsAndNumbers(t *testing.T) {
+func TestAWFItemsAndNumbersAreConverted(t *testing.T) {
 	for text, want := range map[string]any{
 		`["a", "{{.inputs.n}}", 3]`:          []any{"a", "5", 3.0},
 		`[{"a": ["{{.inputs.n}}"], "b": 1}]`: []any{map[string]any{"a": []any{"5"}, "b": 1.0}},
@@ -373,7 +373,7 @@ func TestAWFErrorsHaveASpan(t *testing.T) {
 	}
 }
 
-func TestAWFPaths(t *testing.T) {
+func TestAWFPathsKeepTheirSpelling(t *testing.T) {
 	for text, c := range map[string]struct {
 		dialect Dialect
 		want    string
@@ -435,7 +435,7 @@ func TestAWFPaths(t *testing.T) {
 	}
 }
 
-func TestAWFRoundTrip(t *testing.T) {
+func TestAWFExpressionsSurviveEncoding(t *testing.T) {
 	e, _ := Parse(AWF, `states.a.Output == "x"`, source.Span{File: "f", Start: 1, End: 23})
 	raw, err := json.Marshal(e)
 	if err != nil {

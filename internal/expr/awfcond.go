@@ -147,7 +147,7 @@ func parseCondition(text string, report reporter) *condition {
 		if strings.Contains(message, `Operator("=")`) {
 			help = "Use == to compare. " + help
 		}
-		report(CodeForeign, start, end, "The condition cannot be understood: "+message+".", help)
+		report(CodeForeign, start, end, "The condition is invalid: "+message+".", help)
 		return nil
 	}
 	// Clone the text, so that the cache does not keep the whole file in memory.
@@ -166,7 +166,7 @@ func parseCondition(text string, report reporter) *condition {
 	program, err := exprlang.Compile(code, options...)
 	if err != nil {
 		start, end, message := syntax(text, err)
-		report(CodeForeign, start, end, "The condition cannot be understood: "+message+".", conditionHelp)
+		report(CodeForeign, start, end, "The condition is invalid: "+message+".", conditionHelp)
 		return nil
 	}
 	c.program = program
@@ -607,7 +607,7 @@ func (c *condition) run(env Env) (v any, missing bool, err error) {
 		if s, ok := v.(string); ok && !c.verbatim && written[0] == "inputs" && len(written) == 2 {
 			return coerced(s)
 		}
-		return whole(v)
+		return withIntegers(v)
 	})
 	for _, p := range c.reads {
 		missing = missing || p.computed
@@ -787,7 +787,7 @@ func (n *computed) eval(env Env) (any, error) {
 		wrong := ""
 		direct = readCondition(text, func(_ diag.Code, _, _ int, message, _ string) { wrong = message })
 		if wrong != "" || direct == nil || len(direct.paths()) > 0 { // a name instead of a number
-			return nil, typeError(text, "Give a whole number, or a computation of one.", "%q is not a number.", text)
+			return nil, typeError(text, "Use an integer or an integer expression.", "%q is not a number.", text)
 		}
 	}
 	v, err := direct.eval(env)

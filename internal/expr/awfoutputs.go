@@ -21,7 +21,7 @@ type outputs struct {
 func readOutputs(text string, report reporter) foreign {
 	var texts map[string]string
 	if err := json.Unmarshal([]byte(text), &texts); err != nil {
-		report(CodeForeign, 0, len(text), "The outputs are not an object of texts.",
+		report(CodeForeign, 0, len(text), "The outputs are not an object of strings.",
 			"Write each as \"NAME: states.STEP.Output\".")
 		return nil
 	}

@@ -247,11 +247,11 @@ func unmarked(v any) any {
 	return v
 }
 
-// bare returns a value as a text without marks.
-func bare(v any) string { return fmt.Sprint(unmarked(v)) }
+// unmarkedText returns a value as a text without marks.
+func unmarkedText(v any) string { return fmt.Sprint(unmarked(v)) }
 
-// like returns a text derived from a value, which is data if the value is.
-func like(v any, text string) any {
+// derivedText returns a text derived from a value, which is data if the value is.
+func derivedText(v any, text string) any {
 	switch v.(type) {
 	case words:
 		return words(text)

@@ -9,7 +9,7 @@ import (
 )
 
 // FillShell passes untrusted values in variables; people read the command with the values in their places.
-func TestFillShell(t *testing.T) {
+func TestFillShellPassesUntrustedValuesInVariables(t *testing.T) {
 	world := Values{
 		"input":    map[string]any{"x": "it"},
 		"states.a": map[string]any{"Output": "a'b", "Response": map[string]any{"n": 5.0, "f$": []any{"c d"}}},

@@ -84,11 +84,11 @@ func functions(o TemplateOptions, sh *ShellOptions, tree map[string]any) gotempl
 	maps.Copy(out, gotemplate.FuncMap{
 		"escape": func(v any) any {
 			if sh != nil {
-				return quoted(bare(v))
+				return quoted(unmarkedText(v))
 			}
-			return shell.Quote(bare(v))
+			return shell.Quote(unmarkedText(v))
 		},
-		"raw": func(v any) string { return bare(v) },
+		"raw": func(v any) string { return unmarkedText(v) },
 		"json": func(v any) any {
 			if d := taintOf(v); d != code {
 				return oneWord(d, jsonText(unmarked(v)))
@@ -96,7 +96,8 @@ func functions(o TemplateOptions, sh *ShellOptions, tree map[string]any) gotempl
 			return jsonText(v)
 		},
 		"split": func(v, by any) []any {
-			return xslices.Map(strings.Split(bare(v), bare(by)), func(part string) any { return like(v, part) })
+			parts := strings.Split(unmarkedText(v), unmarkedText(by))
+			return xslices.Map(parts, func(part string) any { return derivedText(v, part) })
 		},
 		"join": func(list, by any) any {
 			v := reflect.ValueOf(list)
@@ -107,19 +108,19 @@ func functions(o TemplateOptions, sh *ShellOptions, tree map[string]any) gotempl
 			kind := by // or the element with the highest taint
 			for i := range v.Len() {
 				one := v.Index(i).Interface()
-				parts = append(parts, bare(one))
+				parts = append(parts, unmarkedText(one))
 				if d := taintOf(one); d != code && d >= taintOf(kind) {
 					kind = one
 				}
 			}
-			return like(kind, strings.Join(parts, bare(by)))
+			return derivedText(kind, strings.Join(parts, unmarkedText(by)))
 		},
-		"trimSpace": func(v any) any { return like(v, strings.TrimSpace(bare(v))) },
+		"trimSpace": func(v any) any { return derivedText(v, strings.TrimSpace(unmarkedText(v))) },
 		readFile: func(path any) (any, error) {
 			if o.ReadFile == nil {
 				return "", errors.New("files cannot be read here")
 			}
-			text, err := o.ReadFile(bare(path))
+			text, err := o.ReadFile(unmarkedText(path))
 			if sh != nil && err == nil && (!sh.prompt || taintOf(path) != code) { // any step may have written the file
 				return asData(text, asWords, false)
 			}
@@ -179,7 +180,7 @@ func readTemplate(text string, report reporter) foreign {
 	}
 	if err != nil {
 		start, end, message := templateError(text, err)
-		report(CodeForeign, start, end, "The template cannot be understood: "+message+".",
+		report(CodeForeign, start, end, "The template is invalid: "+message+".",
 			"Write names like {{.inputs.file}} or {{.states.build.Output}}; "+
 				"{{index .states \"my-step\" \"Output\"}} where a name is not all letters, digits and _.")
 		return nil
@@ -587,7 +588,7 @@ func (t *template) explain(env Env, err error) error {
 			help := "Check that the step ran before, and the spelling of the name."
 			switch p.written[0] {
 			case "inputs":
-				help = "Give the input, or declare a default for it."
+				help = "Pass the input, or declare a default."
 			case "env":
 				help = "Set the variable in the environment of the run."
 			}

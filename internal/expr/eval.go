@@ -292,42 +292,42 @@ func (ev *evaluator) fail(n *node, problem Problem, a, b value) error {
 		e.Message = fmt.Sprintf("%s is %s, not true or false.", e.Text, a.kind.article())
 		e.Help = "Write a comparison such as " + e.Text + " != null."
 	case problem == ProblemSize:
-		e.Message = fmt.Sprintf("%s looks at a value that is too large.", e.Text)
+		e.Message = fmt.Sprintf("%s evaluates a value that is too large.", e.Text)
 		e.Help = "Compare a part of it, or its length."
 	case problem == ProblemZero:
 		e.Message = fmt.Sprintf("%s divides by zero.", e.Text)
-		e.Help = "Require before that the divisor is not 0: x != 0 and y / x > 1."
+		e.Help = "Check first that the divisor is not 0: x != 0 and y / x > 1."
 	case n.op == opQuantify:
 		e.Message = fmt.Sprintf("%s needs a list, not %s.", e.Text, a.kind.article())
 		e.Help = "Write a list after in."
 	case n.op.calculates():
-		e.Message = fmt.Sprintf("In %s, %s and %s cannot be calculated with.", e.Text, a.kind.article(),
+		e.Message = fmt.Sprintf("%s: arithmetic is not defined for %s and %s.", e.Text, a.kind.article(),
 			b.kind.article())
 		e.Help = calculateHelp
 	case n.op == opPath:
-		e.Message = fmt.Sprintf("%s holds %T, which is not plain data.", e.Text, a.ref)
-		e.Help = "Give conditions null, booleans, numbers, texts, lists and objects."
+		e.Message = fmt.Sprintf("%s has the type %T, which conditions do not support.", e.Text, a.ref)
+		e.Help = "Use null, booleans, numbers, strings, lists and objects."
 	case n.op == opCall:
-		e.Message = fmt.Sprintf("%s cannot be taken of %s.", n.name, a.kind.article())
-		e.Help = fmt.Sprintf("Give %s %s.", n.name, kinds(withoutNull(n.call.operand)))
+		e.Message = fmt.Sprintf("%s() does not accept %s.", n.name, a.kind.article())
+		e.Help = fmt.Sprintf("Pass %s to %s().", kinds(withoutNull(n.call.operand)), n.name)
 	case n.op == opContains || n.op == opNotContains || n.op == opIn || n.op == opNotIn:
 		if n.op == opIn || n.op == opNotIn {
 			a, b = b, a
 		}
-		e.Message = fmt.Sprintf("In %s, %s cannot contain %s.", e.Text, a.kind.article(), b.kind.article())
+		e.Message = fmt.Sprintf("%s: %s cannot contain %s.", e.Text, a.kind.article(), b.kind.article())
 		e.Help = containsHelp
 	default:
-		e.Message = fmt.Sprintf("In %s, %s and %s have no order.", e.Text, a.kind.article(), b.kind.article())
+		e.Message = fmt.Sprintf("%s: %s and %s cannot be ordered.", e.Text, a.kind.article(), b.kind.article())
 		e.Help = orderHelp
 	}
 	return e
 }
 
 const (
-	calculateHelp = "Calculate with numbers only; len(x) is the number of elements."
-	containsHelp  = "Look for a text in a text, for anything in a list, or for a key in an object; " +
-		"text(x) makes a text of any value."
-	orderHelp = "Compare a number with a number or a text with a text; len(x) is the number of elements."
+	calculateHelp = "Use numbers; len(x) is the number of elements."
+	containsHelp  = "Search for a string in a string, for any value in a list, or for a key in an object; " +
+		"text(x) converts any value to a string."
+	orderHelp = "Compare a number with a number or a string with a string; len(x) is the number of elements."
 )
 
 // kinds joins kinds with their articles: "a number or a text".

@@ -59,7 +59,7 @@ func rows(t *testing.T, path string, compute func(t *testing.T, left string) str
 
 func at(text string) source.Span { return source.Span{File: "f", Start: 0, End: len(text)} }
 
-func TestCanonicalForms(t *testing.T) {
+func TestCanonicalFormsParseToTheSameTree(t *testing.T) {
 	rows(t, "testdata/forms.txtar", func(t *testing.T, left string) string {
 		e, diags := Parse(AgentFlow, left, at(left))
 		if len(diags) > 0 {
@@ -73,7 +73,7 @@ func TestCanonicalForms(t *testing.T) {
 	})
 }
 
-func TestSyntaxErrors(t *testing.T) {
+func TestSyntaxErrorsHaveTheExpectedCodesAndSpans(t *testing.T) {
 	rows(t, "testdata/mistakes.txtar", func(t *testing.T, left string) string {
 		if strings.HasPrefix(left, `"`) && strings.TrimSpace(strings.Trim(left, `"`)) == "" {
 			left = strings.Trim(left, `"`) // the only way to write a row with nothing
@@ -206,7 +206,7 @@ func TestConditionErrorSaysWhatToWrite(t *testing.T) {
 	}
 	want := &EvalError{
 		Problem: ProblemNotCondition, Text: "input.tier", Span: source.Span{File: "f", Start: 110, End: 120},
-		Message: "input.tier is a text, not true or false.", Help: "Write a comparison such as input.tier != null.",
+		Message: "input.tier is a string, not true or false.", Help: "Write a comparison such as input.tier != null.",
 	}
 	if d := cmp.Diff(want, failed); d != "" {
 		t.Error(d)
@@ -433,7 +433,7 @@ func TestPartsShowEveryIntermediateValue(t *testing.T) {
 	}
 }
 
-func TestJSON(t *testing.T) {
+func TestExpressionsSurviveJSON(t *testing.T) {
 	e, _ := Parse(AgentFlow, `tier != "<low>"`, source.Span{File: "f.md", Start: 3, End: 18})
 	e.Names = map[string]string{"tier": "input.tier"}
 	raw, err := json.Marshal(e)
@@ -590,7 +590,7 @@ func TestHelpSaysWhatToWrite(t *testing.T) {
 		`version == 1.2.3`:    `Write numbers like 3, -1.5 or 2e6, and put anything else in quotes: "1.2.3".`,
 		`len(a)`:              `Compare it, such as len(a) > 0.`,
 		`a .b == 1`:           `Write the name without a space before the dot.`,
-		`contains == "x"`: `Write what belongs there; a variable of that name is written with its namespace, ` +
+		`contains == "x"`: `Write the missing value; a variable of that name needs its namespace, ` +
 			`such as input.contains.`,
 		`a.b.includes("x")`: `Write functions before their argument, such as len(x). ` +
 			`Available: contains, len, lower, text, trim, upper.`,

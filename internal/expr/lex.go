@@ -186,7 +186,7 @@ func (p *parser) next(at int) token {
 // continue.
 func (p *parser) lexUnexpected(at int, r rune, size int) token {
 	t := token{kind: tokBad, start: at, end: at + size}
-	help := "Remove it, or put text in quotes."
+	help := "Remove it, or put strings in quotes."
 	fix := func(*diag.Diagnostic) {}
 	operator := func(kind tokenKind, meant string) {
 		t.kind, help = kind, fmt.Sprintf("Write %s.", meant)
@@ -194,7 +194,7 @@ func (p *parser) lexUnexpected(at int, r rune, size int) token {
 	}
 	quotes := func(marks, shown string) {
 		t.end, help = p.afterQuote(t.end, marks), fmt.Sprintf("Write straight quotes: %s.", shown)
-		fix = func(d *diag.Diagnostic) { p.straighten(d, at) }
+		fix = func(d *diag.Diagnostic) { p.addQuoteFix(d, at) }
 	}
 	rest := p.text[at:]
 	switch {
@@ -206,15 +206,16 @@ func (p *parser) lexUnexpected(at int, r rune, size int) token {
 	case r == '{' || r == '}':
 		help = "Objects cannot be written in a condition; compare their parts."
 	case r == '`':
-		t.kind, help = tokSkip, "Write text in \"quotes\" and names without."
+		t.kind, help = tokSkip, "Put strings in quotes, and write names without quotes."
 	case strings.ContainsRune("“”„«»", r):
 		quotes("“”„«»", `"text"`)
 	case strings.ContainsRune("‘’‚", r):
 		quotes("‘’‚", "'text'")
 	case strings.HasPrefix(rest, "**"):
-		t.end, help = at+2, "Conditions have no powers: multiply, such as x * x, or let a step compute the value."
+		t.end = at + 2
+		help = "Conditions do not support powers: multiply, such as x * x, or let a step compute the value."
 	case strings.ContainsRune("+-*/%^", r):
-		help = "Conditions compare and cannot calculate: let a step compute the value."
+		help = "Conditions do not support arithmetic: let a step compute the value."
 	case r == '&':
 		operator(tokAnd, "and")
 	case r == '|':
@@ -236,16 +237,16 @@ func (p *parser) lexUnexpected(at int, r rune, size int) token {
 	if t.end == at+size && !unicode.IsGraphic(r) {
 		shown = fmt.Sprintf("The character U+%04X", r)
 	}
-	fix(p.add(CodeCharacter, at, t.end, help, "%s means nothing in a condition.", shown))
+	fix(p.add(CodeCharacter, at, t.end, help, "%s is not allowed in a condition.", shown))
 	return t
 }
 
 // closingQuotes has the marks that can end a text in typographic quotes, by the mark that begins it.
 var closingQuotes = map[rune]string{'“': "”", '„': "“”", '«': "»", '‘': "’", '‚': "‘’"}
 
-// straighten adds a fix for a text in typographic quotes, if it is certain where the text ends: the first mark after
+// addQuoteFix adds a fix for a text in typographic quotes, if it is certain where the text ends: the first mark after
 // its beginning ends it, and is no apostrophe.
-func (p *parser) straighten(d *diag.Diagnostic, start int) {
+func (p *parser) addQuoteFix(d *diag.Diagnostic, start int) {
 	opening, size := utf8.DecodeRuneInString(p.text[start:])
 	from := start + size
 	i := strings.IndexAny(p.text[from:], "“”„«»‘’‚")
@@ -285,7 +286,7 @@ func (p *parser) lexWord(at int) token {
 	}
 	if meant, ok := p.rules.elsewhere[folded]; ok {
 		p.replace(p.add(CodeConstantName, at, t.end, fmt.Sprintf("Write %s.", meant),
-			"%q is the word of another language.", word), at, t.end, meant)
+			"%q is not a valid constant here.", word), at, t.end, meant)
 		t.kind, t.value = tokConstant, p.rules.constants[meant]
 	}
 	return t
@@ -322,7 +323,7 @@ func (p *parser) lexNumber(at int) token {
 			"%q is not a number.", word)
 		t.kind = tokBad
 	case err != nil || math.IsInf(f, 0):
-		p.add(CodeNumber, at, end, "Write a number below 1.8e308.", "%q is too large a number.", word)
+		p.add(CodeNumber, at, end, "Write a number below 1.8e308.", "The number %q is too large.", word)
 		t.kind = tokBad
 	}
 	t.value = number(f)
@@ -384,7 +385,7 @@ func (p *parser) lexEscape(b *strings.Builder, at int) int {
 	}
 	_, size := utf8.DecodeRuneInString(rest[1:])
 	p.add(CodeEscape, at, at+1+size, `Write \\ for a backslash; there are also \n, \t, \r, \", \' and \u00e9.`,
-		"There is no escape %s.", rest[:1+size])
+		"Unknown escape sequence %s.", rest[:1+size])
 	return 1 + size
 }
 

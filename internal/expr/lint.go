@@ -28,8 +28,8 @@ func (p *parser) lintDecides(n *node) {
 		p.notCondition(n, nil, nonEmpty)
 		return
 	}
-	if result, ok := p.certain(n); ok {
-		help := "Remove the condition if it should always hold, or compare something that changes."
+	if result, ok := p.constantResult(n); ok {
+		help := "Remove the condition if it should always be true, or compare something that changes."
 		if n.op == opNot || n.op == opAnd || n.op == opOr {
 			help = "Remove the part that decides it, or compare something that changes."
 		}
@@ -161,24 +161,24 @@ func (p *parser) lintValue(n *node) {
 	case opAdd, opSubtract, opMultiply, opDivide, opFloor, opModulo, opNegate:
 		for _, kid := range n.kids {
 			if t := withoutNull(p.types(kid)); t&(kindNumber|kindNull) == 0 {
-				p.add(CodeOperandType, kid.start, kid.end, calculateHelp, "%s cannot be calculated with.",
-					upperFirst(kinds(t)))
+				p.add(CodeOperandType, kid.start, kid.end, calculateHelp, "Arithmetic is not defined for %s.",
+					kinds(t))
 			}
 		}
 	case opEmpty, opNotEmpty:
 		if t := withoutNull(p.types(n.kids[0])); t&(sized|kindNull) == 0 {
 			written := p.text[n.kids[0].start:n.kids[0].end]
-			help := fmt.Sprintf("Write %s == null or %s != null to ask whether it has a value.", written, written)
+			help := fmt.Sprintf("Write %s == null or %s != null to check whether it has a value.", written, written)
 			if t == kindNumber {
 				help = fmt.Sprintf("Compare it, such as %s > 0.", written)
 			}
-			p.warn(CodeConstant, n, help, "%s is never empty, so this only asks whether %s has a value.",
+			p.warn(CodeConstant, n, help, "%s is never empty, so this only checks whether %s has a value.",
 				upperFirst(kinds(t)), written)
 		}
 	case opCall:
 		if arg := withoutNull(p.types(n.kids[0])); arg&n.call.operand == 0 {
 			p.add(CodeOperandType, n.start, n.end,
-				fmt.Sprintf("Give %s %s.", n.name, kinds(withoutNull(n.call.operand))), "%s cannot be taken of %s.",
+				fmt.Sprintf("Pass %s to %s().", kinds(withoutNull(n.call.operand)), n.name), "%s() does not accept %s.",
 				n.name, kinds(arg))
 		}
 	}
@@ -242,11 +242,11 @@ func (p *parser) lintOrder(n *node) {
 		p.warn(CodeNeverEqual, n, "Write == null or != null.",
 			"Nothing is smaller or larger than null, so this is always false.")
 	case a&b&(kindNumber|kindText) == 0:
-		message := fmt.Sprintf("%s cannot be ordered against %s.", upperFirst(kinds(withoutNull(a))),
+		message := fmt.Sprintf("%s and %s cannot be ordered.", upperFirst(kinds(withoutNull(a))),
 			kinds(withoutNull(b)))
 		for _, side := range []kind{a, b} {
 			if side&(kindNumber|kindText) == 0 {
-				message = fmt.Sprintf("%s has no order.", upperFirst(kinds(withoutNull(side))))
+				message = fmt.Sprintf("%s cannot be ordered.", upperFirst(kinds(withoutNull(side))))
 			}
 		}
 		p.add(CodeOperandType, n.start, n.end, orderHelp, "%s", message)
@@ -260,7 +260,7 @@ func (p *parser) lintContains(n, whole, part *node) {
 	case a&(sized|kindNull) == 0:
 		p.add(CodeOperandType, n.start, n.end, containsHelp, "%s cannot contain anything.", upperFirst(kinds(a)))
 	case a == kindText && b&(kindText|kindNull) == 0:
-		p.add(CodeOperandType, n.start, n.end, containsHelp, "A text cannot contain %s.", kinds(b))
+		p.add(CodeOperandType, n.start, n.end, containsHelp, "A string cannot contain %s.", kinds(b))
 	}
 }
 
@@ -328,8 +328,8 @@ var schemaKinds = map[string]kind{
 	"array": kindList, "object": kindObject,
 }
 
-// certain returns the result of a condition if it does not depend on variables.
-func (p *parser) certain(n *node) (result, ok bool) {
+// constantResult returns the result of a condition if it does not depend on variables.
+func (p *parser) constantResult(n *node) (result, ok bool) {
 	if n.readsNothing() {
 		ev := evaluator{e: &Expr{Text: p.text, Span: p.at}, rules: p.rules}
 		v, err := ev.eval(n)
@@ -341,11 +341,11 @@ func (p *parser) certain(n *node) (result, ok bool) {
 	}
 	switch n.op {
 	case opNot:
-		result, ok = p.certain(n.kids[0])
+		result, ok = p.constantResult(n.kids[0])
 		return !result, ok
 	case opAnd, opOr:
 		for _, kid := range n.kids {
-			if result, ok = p.certain(kid); ok && result == (n.op == opOr) {
+			if result, ok = p.constantResult(kid); ok && result == (n.op == opOr) {
 				return result, true
 			}
 		}

@@ -111,8 +111,8 @@ func (p *parser) warn(code diag.Code, n *node, help, format string, args ...any)
 	return p.report(code, diag.Warning, n.start, n.end, help, format, args...)
 }
 
-// understood adds a note about a symbol that is accepted in the place of a word.
-func (p *parser) understood(start, end int, word, help string) {
+// noteReadAs adds a note about a symbol that is accepted in the place of a word.
+func (p *parser) noteReadAs(start, end int, word, help string) {
 	d := p.report(CodeSymbol, diag.Note, start, end, help, "%q was understood as %q.", p.text[start:end], word)
 	if d == nil {
 		return
@@ -220,7 +220,7 @@ func (p *parser) unexpectedToken(t token) {
 		}
 	case tokConstant:
 		if t.value.kind == kindNumber && t.value.num < 0 {
-			help = "Conditions compare and cannot calculate: let a step compute the value."
+			help = "Conditions do not support arithmetic: let a step compute the value."
 		}
 	}
 	found := p.add(CodeUnexpected, t.start, t.end, help, "%s", what)
@@ -301,7 +301,7 @@ func (p *parser) noteSymbol(t token, word string) {
 	switch symbol := p.written(t); {
 	case p.rules.symbols:
 	case symbol == "&&", symbol == "||", symbol == "!":
-		p.understood(t.start, t.end, word, fmt.Sprintf("Write %s.", word))
+		p.noteReadAs(t.start, t.end, word, fmt.Sprintf("Write %s.", word))
 	}
 }
 
@@ -470,7 +470,7 @@ func (p *parser) missingLeft(t token) {
 		where = "before"
 	case tokAnd, tokOr, tokIs, tokIn, tokContains:
 		help = fmt.Sprintf(
-			"Write what belongs there; a variable of that name is written with its namespace, such as input.%s.",
+			"Write the missing value; a variable of that name needs its namespace, such as input.%s.",
 			p.written(t))
 	}
 	p.add(CodeOperand, t.start, t.end, help, "There is nothing %s %s.", where, p.shown(t))
@@ -691,7 +691,7 @@ func (p *parser) index(n *node) {
 		p.advance()
 	default:
 		p.add(CodePath, open.start, t.end, `Write [0] for the first element, or ["key"].`,
-			"An index is a whole number or a text in quotes.")
+			"An index must be an integer or a string in quotes.")
 		if !p.skipTo(tokListClose) {
 			return
 		}

@@ -2,17 +2,17 @@ package expr
 
 import "github.com/espalier-run/espalier/internal/xslices"
 
-// Look is the way in which an expression uses a name.
-type Look string
+// UseKind is the way in which an expression uses a name.
+type UseKind string
 
 // The ways to use a name.
 const (
-	Equals   Look = "equals"   // compared with Value for equality
-	Orders   Look = "orders"   // compared with Value, or with Other, for order
-	Truth    Look = "truth"    // used as a condition
-	Contains Look = "contains" // searched for Value
-	Sized    Look = "sized"    // its length or emptiness matters; Value is the length it is compared with
-	Reads    Look = "reads"    // read in any other way
+	Equals   UseKind = "equals"   // compared with Value for equality
+	Orders   UseKind = "orders"   // compared with Value, or with Other, for order
+	Truth    UseKind = "truth"    // used as a condition
+	Contains UseKind = "contains" // searched for Value
+	Sized    UseKind = "sized"    // its length or emptiness matters; Value is the length it is compared with
+	Reads    UseKind = "reads"    // read in any other way
 )
 
 // Search is the way in which an expression looks for a text.
@@ -30,7 +30,7 @@ const (
 // states has to be certain; a use that is not understood is a Reads.
 type Use struct {
 	Path  Path
-	How   Look
+	How   UseKind
 	Value any // bool, float64 or string; nil if it is not a constant
 	// Other is the name on the other side of a comparison, after applying Names.
 	Other []string

@@ -38,7 +38,7 @@ func (k kind) article() string {
 	case kindNumber:
 		return "a number"
 	case kindText:
-		return "a text"
+		return "a string"
 	case kindList:
 		return "a list"
 	case kindObject:

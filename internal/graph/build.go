@@ -37,7 +37,7 @@ func Build(p *ir.Program, o Options) *Graph {
 		edgeAt:   map[edgeKey]int{},
 		closed:   o.closed,
 		approved: o.Approved,
-		room:     mostSteps,
+		room:     maxSteps,
 		folds:    map[string]map[string]string{},
 	}
 	b.drawStart(b.block(ir.Body, place{}, nil, 0)) // there is no body without blocks
@@ -127,7 +127,7 @@ func (b *builder) step(s *scope, i int) {
 	path := s.path + st.ID
 	id := b.id("step-" + path)
 	s.nodes[i] = id
-	tone, icon := look(st.Action)
+	tone, icon := toneAndIcon(st.Action)
 	n := Node{
 		ID: id, Kind: NodeStep, Tone: tone, Icon: icon, Step: path, Group: s.group, Lane: s.lane,
 		Label: clean(cmp.Or(st.Type, ir.ActionName(st.Action))), Title: clean(st.Title()), Text: clean(st.Description),
@@ -505,8 +505,8 @@ func (b *builder) controlEdge(kind EdgeKind, from, to, label string, on outcomes
 	}
 }
 
-// longestLabel is the length, in bytes, beyond which an edge gets no more labels.
-const longestLabel = 200
+// maxLabelBytes is the length, in bytes, beyond which an edge gets no more labels.
+const maxLabelBytes = 200
 
 // edge adds an edge, or appends the label to an existing one of the same kind between the same elements. An edge
 // without a label stays without.
@@ -517,7 +517,7 @@ func (b *builder) edge(kind EdgeKind, from, to, label string) {
 	}
 	if i, there := b.edgeAt[key]; there {
 		e := &b.graph.Edges[i]
-		if kind != EdgeData && label != "" && e.Label != "" && e.Label != label && len(e.Label) < longestLabel {
+		if kind != EdgeData && label != "" && e.Label != "" && e.Label != label && len(e.Label) < maxLabelBytes {
 			e.Label += ", " + label
 		}
 		return
@@ -564,8 +564,8 @@ var exceptions = []struct {
 	{ir.Failed, EdgeFailed, "on error"}, {ir.Rejected, EdgeRejected, "rejected"}, {ir.Skipped, EdgeSkipped, "skipped"},
 }
 
-// exceptional returns the kind and the label of an edge that does not follow a success.
-func exceptional(e ir.Edge) (EdgeKind, string) {
+// exceptionKind returns the kind and the label of an edge that does not follow a success.
+func exceptionKind(e ir.Edge) (EdgeKind, string) {
 	for _, one := range exceptions {
 		if slices.Contains(e.On, one.on) {
 			return one.kind, one.label
@@ -578,7 +578,7 @@ func exceptional(e ir.Edge) (EdgeKind, string) {
 func edgeKind(e ir.Edge, decides bool) EdgeKind {
 	switch {
 	case !slices.Contains(e.On, ir.OK):
-		kind, _ := exceptional(e)
+		kind, _ := exceptionKind(e)
 		return kind
 	case decides || e.When != nil:
 		return EdgeBranch
@@ -601,7 +601,7 @@ func edgeLabel(e ir.Edge) string {
 	case e.When != nil:
 		label = condition(e.When)
 	case !slices.Contains(e.On, ir.OK):
-		_, label = exceptional(e)
+		_, label = exceptionKind(e)
 	}
 	if e.Limit > 0 {
 		label = strings.TrimSpace(label + " (at most " + strconv.Itoa(e.Limit) + "×)")

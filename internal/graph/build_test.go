@@ -45,7 +45,7 @@ func TestFallbackHasTheSuccessorsOfItsStep(t *testing.T) {
 		"c -flow-> b", "b -flow-> d", "d -flow-> end")
 }
 
-func TestFallbackWithItsOwnJump(t *testing.T) {
+func TestFallbackFollowsItsOwnJump(t *testing.T) {
 	f := newFlow("f", "")
 	f.add(step("a", "tool", "", work("tool", "x"))).Fallback = &ir.Name{Name: "c"}
 	f.add(step("b", "tool", "", work("tool", "x")))
@@ -78,7 +78,7 @@ func TestImpliedEndIsDrawnOnlyWithoutEndStep(t *testing.T) {
 	}
 }
 
-func TestEdgeKindsByOutcome(t *testing.T) {
+func TestEdgeKindsFollowFromOutcomes(t *testing.T) {
 	f := newFlow("f", "")
 	s := f.add(step("a", "gate", "", ir.Gate{Decider: ir.Person}))
 	s.Next = []ir.Edge{
@@ -112,7 +112,7 @@ func TestSkippedEdgeOnlyWhereStepCanBeSkipped(t *testing.T) {
 	wantEdges(t, drawn(Build(f.done(), Options{}), EdgeSkipped), "b -skipped-> d [skipped]", "c -skipped-> d [skipped]")
 }
 
-func TestNotesOfSteps(t *testing.T) {
+func TestNodesShowConditionsAndWaits(t *testing.T) {
 	g := Build(twelveSteps(), Options{})
 	notes := map[string][]string{}
 	for _, n := range g.Nodes {

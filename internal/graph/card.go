@@ -25,7 +25,7 @@ const (
 type cardText struct {
 	x, y  float64 // of the left end of the baseline
 	text  string
-	cut   cut
+	cut   fontStyle
 	size  float64
 	paint paint
 }
@@ -52,7 +52,7 @@ type stacker struct {
 }
 
 // line places one line of text, with a gap above it.
-func (s *stacker) line(text string, c cut, size float64, p paint, gap float64) {
+func (s *stacker) line(text string, c fontStyle, size float64, p paint, gap float64) {
 	s.y += gap
 	s.texts = append(s.texts, cardText{s.x, s.y + size*0.92, text, c, size, p})
 	s.y += size * 1.22

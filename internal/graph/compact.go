@@ -87,7 +87,7 @@ func (c *Compact) Apply(e journal.Event) {
 	c.tracker.Apply(e)
 	fold := false
 	for i := range c.graph.Groups {
-		if g := &c.graph.Groups[i]; g.Items != nil && g.Items.Total > mostBranches {
+		if g := &c.graph.Groups[i]; g.Items != nil && g.Items.Total > maxBranches {
 			c.closed[g.Step], fold = true, true
 		}
 	}

@@ -275,7 +275,7 @@ func TestCompactPictureOfAnyProgramIsBounded(t *testing.T) {
 	}
 }
 
-func TestShortDuration(t *testing.T) {
+func TestShortDurationsAreTruncated(t *testing.T) {
 	for d, want := range map[ir.Millis]string{
 		-5: "0 ms", 0: "0 ms", 999: "999 ms", 1250: "1.2 s", 9999: "9.9 s", 12_345: "12 s", 185_000: "3 min 5 s",
 		3_725_000: "1 h 2 min", 300_000_000: "3 days",

@@ -49,12 +49,12 @@ func compactHead(_ *ruler, _ *Group, _ float64) *card {
 const pageFonts = 1.12
 
 // pageWidth returns the width of a text in the fonts of a page, which may be wider than the Go fonts.
-func (r *ruler) pageWidth(c cut, size float64, s string) float64 {
+func (r *ruler) pageWidth(c fontStyle, size float64, s string) float64 {
 	return pageFonts * r.width(c, size, s)
 }
 
 // pageFit shortens a text to a width in the fonts of a page.
-func (r *ruler) pageFit(c cut, size float64, s string, width float64) string {
+func (r *ruler) pageFit(c fontStyle, size float64, s string, width float64) string {
 	return r.fit(c, size, s, width/pageFonts)
 }
 
@@ -135,13 +135,13 @@ func (w *compactWriter) edge(id string, r route, active bool) {
 	if label != "" {
 		w.out.WriteString("<title>" + escape(label) + "</title>")
 	}
-	points := tidy(r.points)
+	points := removeStraightPoints(r.points)
 	if len(points) < 2 {
 		w.out.WriteString("</g>\n")
 		return
 	}
 	tip, before := points[len(points)-1], points[len(points)-2]
-	points[len(points)-1] = towards(tip, before, 6)
+	points[len(points)-1] = toward(tip, before, 6)
 	w.empty("path", "d", pathData(rounded(points, 7)))
 	w.empty("path", "class", "tip", "d", pathData(arrowHead(tip, before, 8, 4.5)))
 	if r.text != "" {

@@ -11,9 +11,9 @@ import (
 // The limits of a picture. What exceeds them is folded, so that the size of a picture, and the time to draw it, do not
 // grow with the program.
 const (
-	mostSteps    = 300 // drawn one by one, including those inside groups; counted by cost
-	mostBranches = 20  // of a group that is drawn open
-	foldTail     = 10  // steps after the folded ones
+	maxSteps    = 300 // drawn one by one, including those inside groups; counted by cost
+	maxBranches = 20  // of a group that is drawn open
+	foldTail    = 10  // steps after the folded ones
 )
 
 // foldRange returns which steps of a block are folded into one node: none if there is room for all, otherwise all but
@@ -60,7 +60,7 @@ func (b *builder) foldSteps(s *scope, from, to int) string {
 func (b *builder) isClosed(st *ir.Step, path string) bool {
 	switch a := st.Action.(type) {
 	case ir.Parallel:
-		if len(a.Branches) > mostBranches {
+		if len(a.Branches) > maxBranches {
 			return true
 		}
 	case ir.Loop:

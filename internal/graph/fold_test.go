@@ -57,7 +57,7 @@ func TestPictureOfAnyProgramIsBounded(t *testing.T) {
 	for name, p := range largePrograms() {
 		t.Run(name, func(t *testing.T) {
 			g := Build(p, Options{})
-			if n := len(g.Nodes) + len(g.Groups); n > 2*mostSteps {
+			if n := len(g.Nodes) + len(g.Groups); n > 2*maxSteps {
 				t.Errorf("%d nodes and groups", n)
 			}
 			var out bytes.Buffer

@@ -31,8 +31,8 @@ type fallbackGlyph struct {
 	advance float64 // in em
 }
 
-// mostFonts is the number of font files that are searched.
-const mostFonts = 2000
+// maxFontFiles is the number of font files that are searched.
+const maxFontFiles = 2000
 
 // findGlyphs looks for characters in the fonts below some folders. It opens each font once, and keeps only those open
 // that are of use.
@@ -70,7 +70,7 @@ func fontFiles(dirs []string) []string {
 	for _, dir := range dirs {
 		// A folder that cannot be read has no fonts.
 		_ = filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {
-			if err != nil || d.IsDir() || len(files) >= mostFonts {
+			if err != nil || d.IsDir() || len(files) >= maxFontFiles {
 				return nil
 			}
 			switch strings.ToLower(filepath.Ext(path)) {

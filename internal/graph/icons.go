@@ -55,10 +55,10 @@ func iconShape(icon Icon, x, y, side float64, p paint) shape {
 		case "C":
 			d.cubic(v[0], v[1], v[2], v[3], v[4], v[5])
 		case "Z":
-			d.path.shut()
+			d.path.closePath()
 		case "O":
 			d.arc(v[0], v[1], v[2], 0, 360)
-			d.path.shut()
+			d.path.closePath()
 		case "A":
 			d.arc(v[0], v[1], v[2], v[3], v[4])
 		case "F":

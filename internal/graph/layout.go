@@ -51,7 +51,7 @@ func (e *extent) cover(points ...point) {
 func (e *extent) coverRect(r rect) { e.cover(point{r.x, r.y}, point{r.right(), r.bottom()}) }
 
 // picture is a graph with the positions of all its elements. A node without a box is not drawn: an artifact beyond
-// mostArtifacts, which the last drawn one counts.
+// maxArtifacts, which the last drawn one counts.
 type picture struct {
 	drawing
 	cards map[string]*card // of nodes, and the heads of groups
@@ -94,7 +94,7 @@ const (
 	artifactStack = 8.0
 	framePad      = 18.0
 	edgeLabelSize = 11.0
-	mostArtifacts = 8 // of one step
+	maxArtifacts  = 8 // of one step
 )
 
 // style has the sizes and distances that differ between the pictures that people download and those on web pages. All
@@ -271,7 +271,7 @@ func (a *arranger) size(id string) size {
 func (a *arranger) artifactStack(id string) (w, h float64) {
 	files := a.artifacts[id]
 	for i, e := range files {
-		if i == mostArtifacts {
+		if i == maxArtifacts {
 			break
 		}
 		c := a.picture.cards[a.graph.Edges[e].To]

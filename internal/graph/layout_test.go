@@ -117,7 +117,7 @@ func checkPicture(g *Graph, p *picture) []string {
 		}
 	}
 	for i := range g.Edges {
-		if e := &g.Edges[i]; !routed[i] && (e.Kind != EdgeProduces || produced[e.From] <= mostArtifacts) {
+		if e := &g.Edges[i]; !routed[i] && (e.Kind != EdgeProduces || produced[e.From] <= maxArtifacts) {
 			fail("%s is not drawn", e.ID)
 		}
 	}

@@ -486,13 +486,13 @@ func (t *lines) drawArtifacts(d *drawing, id string, box rect, leftward bool) {
 	_, h := t.artifactStack(id)
 	y := box.center().y - h/2
 	for i, e := range files {
-		if i == mostArtifacts {
+		if i == maxArtifacts {
 			break
 		}
 		to := t.graph.Edges[e].To
 		c := t.picture.cards[to]
-		if i == mostArtifacts-1 && len(files) > mostArtifacts {
-			c.texts[0].text = fmt.Sprintf("and %d more", len(files)-mostArtifacts+1)
+		if i == maxArtifacts-1 && len(files) > maxArtifacts {
+			c.texts[0].text = fmt.Sprintf("and %d more", len(files)-maxArtifacts+1)
 		}
 		from, side, target, turn := box.right(), box.right()+artifactGap, box.right()+artifactGap,
 			box.right()+artifactGap/2

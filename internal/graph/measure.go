@@ -13,11 +13,11 @@ import (
 	"golang.org/x/image/math/fixed"
 )
 
-// cut is a style of the font family of pictures.
-type cut int
+// fontStyle is a style of the font family of pictures.
+type fontStyle int
 
 const (
-	regular cut = iota
+	regular fontStyle = iota
 	bold
 	italic
 )
@@ -46,7 +46,7 @@ func newRuler() (*ruler, error) {
 
 // advance returns the width of a character in em. Characters that the Go fonts lack count as wide, so that they fit in
 // any font.
-func (r *ruler) advance(c cut, ch rune) float64 {
+func (r *ruler) advance(c fontStyle, ch rune) float64 {
 	if a, known := r.advances[c][ch]; known {
 		return a
 	}
@@ -76,7 +76,7 @@ func missingAdvance(ch rune) float64 {
 }
 
 // width returns the width of a text in one line.
-func (r *ruler) width(c cut, size float64, s string) float64 {
+func (r *ruler) width(c fontStyle, size float64, s string) float64 {
 	w := 0.0
 	for _, ch := range s {
 		w += r.advance(c, ch)
@@ -85,7 +85,7 @@ func (r *ruler) width(c cut, size float64, s string) float64 {
 }
 
 // fit shortens a text to a width, ending with "…" if it is cut.
-func (r *ruler) fit(c cut, size float64, s string, width float64) string {
+func (r *ruler) fit(c fontStyle, size float64, s string, width float64) string {
 	w, room := 0.0, 0
 	dots := r.width(c, size, "…")
 	for i, ch := range s {
@@ -107,7 +107,7 @@ func (r *ruler) fit(c cut, size float64, s string, width float64) string {
 
 // wrap breaks a text into at most max lines of the given width: at spaces and, inside words that are too long for a
 // line, after punctuation or anywhere.
-func (r *ruler) wrap(c cut, size float64, s string, width float64, max int) []string {
+func (r *ruler) wrap(c fontStyle, size float64, s string, width float64, max int) []string {
 	if s == "" {
 		return nil
 	}
@@ -152,7 +152,7 @@ func joinPieces(pieces []piece) string {
 }
 
 // pieces splits a text at spaces, and words that are too long for a line after punctuation.
-func (r *ruler) pieces(c cut, size float64, s string, width float64) []piece {
+func (r *ruler) pieces(c fontStyle, size float64, s string, width float64) []piece {
 	var all []piece
 	for word := range strings.SplitSeq(s, " ") { // cleaned text has single spaces; other white space does not break
 		if r.width(c, size, word) <= width {
@@ -163,7 +163,8 @@ func (r *ruler) pieces(c cut, size float64, s string, width float64) []piece {
 		for i, ch := range word {
 			w := r.advance(c, ch) * size
 			previous, _ := utf8.DecodeLastRuneInString(word[start:i])
-			if i > start && (at+w > width || strings.ContainsRune("_-./:", previous) || wide(previous) && wide(ch)) {
+			if i > start && (at+w > width || strings.ContainsRune("_-./:", previous) ||
+				breaksAnywhere(previous) && breaksAnywhere(ch)) {
 				all = append(all, piece{word[start:i], glued})
 				start, at, glued = i, 0, true
 			}
@@ -174,7 +175,7 @@ func (r *ruler) pieces(c cut, size float64, s string, width float64) []piece {
 	return all
 }
 
-// wide reports whether lines may break before and after a character, as between ideographs.
-func wide(ch rune) bool {
+// breaksAnywhere reports whether lines may break before and after a character, as between ideographs.
+func breaksAnywhere(ch rune) bool {
 	return unicode.In(ch, unicode.Han, unicode.Hiragana, unicode.Katakana, unicode.Hangul)
 }

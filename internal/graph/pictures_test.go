@@ -10,7 +10,7 @@ import (
 
 var pictures = flag.String("pictures", "", "write the samples as pictures into this folder, to look at them")
 
-func TestPictures(t *testing.T) {
+func TestSamplesCanBeWrittenAsPictures(t *testing.T) {
 	if *pictures == "" {
 		t.Skip("no -pictures folder given")
 	}

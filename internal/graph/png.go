@@ -253,7 +253,7 @@ func dashes(line []point, pattern []float64, phase, scale float64) [][]point {
 				now = append(now, line[i])
 				break
 			}
-			from = towards(from, line[i], left)
+			from = toward(from, line[i], left)
 			now = append(now, from)
 			if on {
 				all = append(all, now)

@@ -38,7 +38,7 @@ type shape struct {
 type sceneText struct {
 	x, y   float64 // baseline
 	text   string
-	cut    cut
+	cut    fontStyle
 	size   float64
 	anchor anchor
 	upward bool
@@ -70,7 +70,7 @@ func (p *path) quad(x1, y1, x, y float64) {
 func (p *path) cubic(x1, y1, x2, y2, x, y float64) {
 	*p = append(*p, command{'C', [3]point{{x1, y1}, {x2, y2}, {x, y}}})
 }
-func (p *path) shut() { *p = append(*p, command{op: 'Z'}) }
+func (p *path) closePath() { *p = append(*p, command{op: 'Z'}) }
 
 // round is the distance of the control points for a quarter circle of radius 1, drawn as a cubic curve: 4/3·(√2-1).
 const round = 0.5523
@@ -89,7 +89,7 @@ func roundRect(r rect, radius float64) path {
 	p.cubic(r.x+k, r.bottom(), r.x, r.bottom()-k, r.x, r.bottom()-radius)
 	p.line(r.x, r.y+radius)
 	p.cubic(r.x, r.y+k, r.x+k, r.y, r.x+radius, r.y)
-	p.shut()
+	p.closePath()
 	return p
 }
 
@@ -104,7 +104,7 @@ func leftBar(r rect, radius, width float64) path {
 	p.cubic(r.x+width, r.bottom(), r.x+width, r.bottom()-k, r.x+width, r.bottom()-radius)
 	p.line(r.x+width, r.y+radius)
 	p.cubic(r.x+width, r.y+k, r.x+width, r.y, r.x+radius, r.y)
-	p.shut()
+	p.closePath()
 	return p
 }
 
@@ -124,7 +124,7 @@ func polyline(points ...point) path {
 // polygon returns a closed polyline.
 func polygon(points ...point) path {
 	p := polyline(points...)
-	p.shut()
+	p.closePath()
 	return p
 }
 
@@ -158,7 +158,7 @@ func compose(g *Graph, p *picture) *scene {
 			s.parts = append(s.parts, nodePart(&g.Nodes[i], box, p.cards[g.Nodes[i].ID]))
 		}
 	}
-	surface := g.surfaces()
+	surface := g.backgrounds()
 	for _, r := range p.routes {
 		if r.text != "" {
 			s.parts = append(s.parts, labelPart(&g.Edges[r.edge], r, surface[g.Edges[r.edge].From]))
@@ -167,9 +167,9 @@ func compose(g *Graph, p *picture) *scene {
 	return s
 }
 
-// surfaces returns the background of every node and group: that of the frame around it, or of the page. Labels of edges
-// are painted on it, so that they interrupt their line.
-func (g *Graph) surfaces() map[string]paint {
+// backgrounds returns the background of every node and group: that of the frame around it, or of the page. Labels of
+// edges are painted on it, so that they interrupt their line.
+func (g *Graph) backgrounds() map[string]paint {
 	fills := map[string]paint{"": paintPage}
 	for i := range g.Groups {
 		fills[g.Groups[i].ID] = g.Groups[i].Tone.fill()
@@ -322,13 +322,13 @@ func edgePart(e *Edge, r route) part {
 	}
 	pt := part{id: e.ID, class: class, title: e.Label, data: [][2]string{{"from", e.From}, {"to", e.To}}}
 	p, width, dash := edgeLook(e)
-	points := tidy(r.points)
+	points := removeStraightPoints(r.points)
 	if len(points) < 2 {
 		return pt
 	}
 	head := arrowHead(points[len(points)-1], points[len(points)-2], 8+width*0.6, 3.2+width*0.7)
 	if e.Kind != EdgeProduces {
-		points[len(points)-1] = towards(points[len(points)-1], points[len(points)-2], 6)
+		points[len(points)-1] = toward(points[len(points)-1], points[len(points)-2], 6)
 	}
 	// Drawn from its end, so that the dashes of joining lines coincide.
 	slices.Reverse(points)
@@ -363,8 +363,8 @@ func labelPart(e *Edge, r route, behind paint) part {
 	}}
 }
 
-// tidy removes points where a line does not turn.
-func tidy(points []point) []point {
+// removeStraightPoints removes points where a line does not turn.
+func removeStraightPoints(points []point) []point {
 	var out []point
 	for _, p := range points {
 		if n := len(out); n > 0 && math.Hypot(out[n-1].x-p.x, out[n-1].y-p.y) < 0.3 {
@@ -409,8 +409,8 @@ func trunkPhase(p path, x float64, dash []float64) float64 {
 	return 0
 }
 
-// towards returns the point at distance d from p in the direction of q.
-func towards(p, q point, d float64) point {
+// toward returns the point at distance d from p in the direction of q.
+func toward(p, q point, d float64) point {
 	l := math.Hypot(q.x-p.x, q.y-p.y)
 	if l == 0 {
 		return p
@@ -425,7 +425,7 @@ func rounded(points []point, radius float64) path {
 	for i := 1; i < len(points)-1; i++ {
 		a, b, c := points[i-1], points[i], points[i+1]
 		r := min(radius, math.Hypot(b.x-a.x, b.y-a.y)/2, math.Hypot(c.x-b.x, c.y-b.y)/2)
-		in, out := towards(b, a, r), towards(b, c, r)
+		in, out := toward(b, a, r), toward(b, c, r)
 		p.line(in.x, in.y)
 		p.quad(b.x, b.y, out.x, out.y)
 	}
@@ -436,7 +436,7 @@ func rounded(points []point, radius float64) path {
 
 // arrowHead returns a triangle at the end of a line.
 func arrowHead(tip, before point, length, half float64) path {
-	back := towards(tip, before, length)
+	back := toward(tip, before, length)
 	l := math.Hypot(tip.x-back.x, tip.y-back.y)
 	if l == 0 {
 		return nil

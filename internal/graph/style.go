@@ -48,9 +48,9 @@ const (
 	IconStop     Icon = "stop"
 )
 
-// look returns the tone and icon of a step. They depend on its action, not on its format. Unlisted task kinds have side
-// effects, like a tool.
-func look(a ir.Action) (Tone, Icon) {
+// toneAndIcon returns the tone and icon of a step. They depend on its action, not on its format. Unlisted task kinds have
+// side effects, like a tool.
+func toneAndIcon(a ir.Action) (Tone, Icon) {
 	switch a := a.(type) {
 	case ir.Task:
 		switch a.Kind {

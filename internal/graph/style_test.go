@@ -26,7 +26,7 @@ func TestToneDependsOnAction(t *testing.T) {
 		{ir.Call{}, ToneSkill},
 		{ir.End{}, ToneEnd},
 	} {
-		if got, _ := look(c.action); got != c.want {
+		if got, _ := toneAndIcon(c.action); got != c.want {
 			t.Errorf("%#v is %s, want %s", c.action, got, c.want)
 		}
 	}

@@ -51,7 +51,7 @@ func allowed(s string) string {
 	}, s)
 }
 
-func TestSVGStructure(t *testing.T) {
+func TestSVGIsAccessibleAndComplete(t *testing.T) {
 	for name, program := range samples() {
 		t.Run(name, func(t *testing.T) {
 			g := Build(program, Options{Data: true})

@@ -149,7 +149,7 @@ const recursive = "#"
 func (k *keyword) reference(name string) {
 	ref, ok := k.value.(string)
 	if !ok {
-		k.wrong("a string")
+		k.wrongType("a string")
 		return
 	}
 	n := k.n
@@ -173,7 +173,7 @@ func (k *keyword) bounds(name string, around map[string]any) {
 	n := k.n
 	switch name {
 	case "minimum", "maximum":
-		bound := k.rat()
+		bound := k.rational()
 		exclusive, _ := around["exclusiveM"+name[1:]].(bool)
 		exclusive = exclusive && k.c.draft == draft4
 		switch {
@@ -191,12 +191,12 @@ func (k *keyword) bounds(name string, around map[string]any) {
 		case k.c.draft == draft4:
 			k.flag() // applied with minimum and maximum
 		case name == "exclusiveMinimum":
-			n.ExclusiveMinimum = k.rat()
+			n.ExclusiveMinimum = k.rational()
 		default:
-			n.ExclusiveMaximum = k.rat()
+			n.ExclusiveMaximum = k.rational()
 		}
 	case "multipleOf":
-		if n.MultipleOf = k.rat(); n.MultipleOf != nil && n.MultipleOf.Sign() <= 0 {
+		if n.MultipleOf = k.rational(); n.MultipleOf != nil && n.MultipleOf.Sign() <= 0 {
 			k.c.problem(k.at, "expected a number greater than 0")
 		}
 	}
@@ -223,7 +223,7 @@ func (k *keyword) items(around map[string]any) {
 func (k *keyword) dependencies() {
 	object, ok := k.value.(map[string]any)
 	if !ok {
-		k.wrong("an object")
+		k.wrongType("an object")
 		return
 	}
 	for _, name := range slices.Sorted(maps.Keys(object)) {
@@ -266,8 +266,8 @@ func (k *keyword) types() {
 	}
 }
 
-// wrong records that the keyword has a value of another type than wanted.
-func (k *keyword) wrong(wanted string) {
+// wrongType records that the keyword has a value of another type than wanted.
+func (k *keyword) wrongType(wanted string) {
 	k.c.problem(k.at, "expected %s, not %s", wanted, typeName(k.value))
 }
 
@@ -279,7 +279,7 @@ func (k *keyword) subs() []*Node {
 	list, ok := k.value.([]any)
 	switch {
 	case !ok:
-		k.wrong("an array of schemas")
+		k.wrongType("an array of schemas")
 	case len(list) == 0:
 		k.c.problem(k.at, "expected at least one schema")
 	}
@@ -294,7 +294,7 @@ func (k *keyword) subs() []*Node {
 func (k *keyword) named() map[string]*Node {
 	object, ok := k.value.(map[string]any)
 	if !ok {
-		k.wrong("an object of schemas")
+		k.wrongType("an object of schemas")
 		return nil
 	}
 	out := make(map[string]*Node, len(object))
@@ -308,7 +308,7 @@ func (k *keyword) named() map[string]*Node {
 func (k *keyword) text() string {
 	s, ok := k.value.(string)
 	if !ok {
-		k.wrong("a string")
+		k.wrongType("a string")
 	}
 	return s
 }
@@ -317,7 +317,7 @@ func (k *keyword) text() string {
 func (k *keyword) flag() bool {
 	b, ok := k.value.(bool)
 	if !ok {
-		k.wrong("a boolean")
+		k.wrongType("a boolean")
 	}
 	return b
 }
@@ -326,7 +326,7 @@ func (k *keyword) flag() bool {
 func (k *keyword) list() []any {
 	list, ok := k.value.([]any)
 	if !ok {
-		k.wrong("an array")
+		k.wrongType("an array")
 	}
 	return list
 }
@@ -350,12 +350,12 @@ func (k *keyword) texts() []string {
 	return out
 }
 
-// rat returns the value of a keyword that must be a number, or nil.
-func (k *keyword) rat() *big.Rat {
+// rational returns the value of a keyword that must be a number, or nil.
+func (k *keyword) rational() *big.Rat {
 	r := number(k.value)
 	switch {
 	case typeName(k.value) != "a number":
-		k.wrong("a number")
+		k.wrongType("a number")
 	case r == nil:
 		k.c.problem(k.at, "the number has too many digits")
 	}
@@ -364,7 +364,7 @@ func (k *keyword) rat() *big.Rat {
 
 // count returns a non-negative integer.
 func (k *keyword) count() *int {
-	r := k.rat()
+	r := k.rational()
 	switch {
 	case r == nil:
 		return nil

@@ -150,7 +150,7 @@ func TestFormatsAcceptOnlyValidValues(t *testing.T) {
 	}
 }
 
-func TestKeywordsOfOlderDrafts(t *testing.T) {
+func TestKeywordsOfOlderDraftsAreChecked(t *testing.T) {
 	const (
 		draft4    = `{"$schema": "http://json-schema.org/draft-04/schema#", `
 		draft7    = `{"$schema": "http://json-schema.org/draft-07/schema#", `

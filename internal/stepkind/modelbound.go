@@ -32,7 +32,7 @@ func (m *ModelCallBound) Asks(c *contract.Contract) {
 // Bound returns the cost of the conversation. Each call sends all earlier
 // messages, so the prompt grows with every turn. a may be nil.
 func (m ModelCallBound) Bound(a *ir.Agent) Bound {
-	turns := min(int64(Turns(a, m.MaxTurns)), mostTurns)
+	turns := min(int64(Turns(a, m.MaxTurns)), maxTurns)
 	known, reply := m.Known, ReplyCap(a)
 	var b Bound
 	if a != nil {
@@ -76,8 +76,8 @@ func Bundled(a *ir.Agent) string {
 	return b.String()
 }
 
-// mostTurns keeps products from overflowing.
-const mostTurns = 1 << 20
+// maxTurns keeps products from overflowing.
+const maxTurns = 1 << 20
 
 // pairs returns 0+1+…+(n-1).
 func pairs(n int64) int64 { return n * (n - 1) / 2 }

@@ -10,7 +10,7 @@ import (
 	"github.com/espalier-run/espalier/internal/stepkind"
 )
 
-func TestAmountAsText(t *testing.T) {
+func TestAmountsGroupDigits(t *testing.T) {
 	for want, a := range map[string]stepkind.Amount{
 		"0": {}, "7": stepkind.N(7), "999": stepkind.N(999), "1,000": stepkind.N(1000),
 		"1,234,567": stepkind.N(1234567), "-1,234": stepkind.N(-1234),
@@ -22,7 +22,7 @@ func TestAmountAsText(t *testing.T) {
 	}
 }
 
-func TestAmountArithmetic(t *testing.T) {
+func TestArithmeticKeepsUnboundedAmounts(t *testing.T) {
 	none := stepkind.Amount{Unbounded: "no limit"}
 	for name, c := range map[string]struct{ got, want stepkind.Amount }{
 		"sum":                    {stepkind.N(2).Plus(stepkind.N(3)), stepkind.N(5)},
@@ -56,7 +56,7 @@ func TestAmountsNeverOverflow(t *testing.T) {
 	})
 }
 
-func TestReadTokens(t *testing.T) {
+func TestReadTokensAreBoundedByTheWriters(t *testing.T) {
 	agent := func(id string) ir.Task {
 		t := ir.Task{Kind: "agent"}
 		t.Settings.Put("agent", id, source.Span{File: "f", Start: 1, End: 2})

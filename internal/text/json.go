@@ -257,7 +257,7 @@ func (p *jsonParser) separator(bracket byte) bool {
 		p.unsure = p.unsure || end == p.at
 		p.fix(found).Write(p.file.Span(end, end), ",")
 	default:
-		p.stray()
+		p.reportUnexpected()
 	}
 	return !p.abandoned
 }
@@ -279,7 +279,7 @@ func (p *jsonParser) key() *Node {
 		end++
 	}
 	if end == p.at {
-		p.stray()
+		p.reportUnexpected()
 		return nil
 	}
 	word := p.text[p.at:end]
@@ -291,11 +291,11 @@ func (p *jsonParser) key() *Node {
 	return n
 }
 
-// stray abandons parsing at an unexpected character.
-func (p *jsonParser) stray() {
+// reportUnexpected abandons parsing at an unexpected character.
+func (p *jsonParser) reportUnexpected() {
 	r, size := utf8.DecodeRuneInString(p.text[p.at:])
 	shown := fmt.Sprintf("%q", string(r))
-	help := "Remove it, or put the text in double quotes."
+	help := "Remove it, or put the string in double quotes."
 	switch {
 	case r == utf8.RuneError && size == 1:
 		shown, help = "This byte", "Save the file as UTF-8."
@@ -322,7 +322,7 @@ func (p *jsonParser) word() *Node {
 	n := &Node{Value: word, Span: p.file.Span(start, p.at)}
 	switch {
 	case word == "":
-		p.stray()
+		p.reportUnexpected()
 		return nil
 	case word == "true" || word == "false":
 		n.Kind = Bool
@@ -334,7 +334,7 @@ func (p *jsonParser) word() *Node {
 		n.Kind, n.Value = Bool, strings.ToLower(word)
 	case word == "None" || word == "nil" || word == "undefined" || strings.EqualFold(word, "null"):
 		n.Value = ""
-		p.fixWord(p.report(CodeJSONQuotes, start, p.at, "Write null.", "%s is the word of another language.", word)).
+		p.fixWord(p.report(CodeJSONQuotes, start, p.at, "Write null.", "%q is not a valid constant here.", word)).
 			Write(n.Span, "null")
 		return n
 	case word == "NaN" || word == "Infinity":
@@ -344,11 +344,11 @@ func (p *jsonParser) word() *Node {
 	default:
 		n.Kind = String
 		p.fixWord(p.report(CodeJSONQuotes, start, p.at, fmt.Sprintf("Write \"%s\".", word),
-			"The text %s is not in quotes.", word)).Write(n.Span, `"`+word+`"`)
+			"The string %s is not in quotes.", word)).Write(n.Span, `"`+word+`"`)
 		return n
 	}
 	p.fixWord(p.report(CodeJSONQuotes, start, p.at, fmt.Sprintf("Write %s.", n.Value),
-		"%s is the word of another language.", word)).Write(n.Span, n.Value)
+		"%q is not a valid constant here.", word)).Write(n.Span, n.Value)
 	return n
 }
 
@@ -379,7 +379,7 @@ func (p *jsonParser) str() *Node {
 	single, control := -1, -1 // reports about the whole string, which get their fixes when its end is known
 	if quote == '\'' {
 		single = len(p.out)
-		p.report(CodeJSONQuotes, open, open+1, "Write \" instead of '.", "JSON texts are written in double quotes.")
+		p.report(CodeJSONQuotes, open, open+1, "Write \" instead of '.", "JSON strings use double quotes.")
 	}
 	var b strings.Builder
 	p.at++
@@ -391,7 +391,7 @@ func (p *jsonParser) str() *Node {
 			p.escape(&b)
 			continue
 		case c == '\n' && p.endsHere(quote):
-			p.report(CodeJSONQuotes, open, p.at, "Add \" where it ends.", "The text has no closing quote.")
+			p.report(CodeJSONQuotes, open, p.at, "Add \" where it ends.", "The string has no closing quote.")
 			p.unsure = true
 			return &Node{Kind: String, Value: b.String(), Span: p.file.Span(open+1, p.at)}
 		case c < ' ' && len(escaped.Edits) <= maxEdits:
@@ -405,7 +405,7 @@ func (p *jsonParser) str() *Node {
 				control = len(p.out)
 				escaped.Title = "Write " + help
 				p.report(CodeJSONEscape, p.at, p.at+1, fmt.Sprintf("Write %s.", help),
-					"A text cannot hold %s as it is.", what)
+					"A JSON string cannot contain %s unescaped.", what)
 			}
 			if last := len(escaped.Edits) - 1; c == '\n' && p.text[p.at-1] == '\r' && last >= 0 &&
 				escaped.Edits[last].Span.End == p.at { // one line break
@@ -423,7 +423,7 @@ func (p *jsonParser) str() *Node {
 	}
 	n := &Node{Kind: String, Value: b.String(), Span: p.file.Span(open+1, p.at)}
 	if p.at == len(p.text) {
-		p.report(CodeJSONQuotes, open, open+1, "Add \" where it ends.", "The text has no closing quote.")
+		p.report(CodeJSONQuotes, open, open+1, "Add \" where it ends.", "The string has no closing quote.")
 		p.abandoned = true
 		return n
 	}
@@ -477,5 +477,5 @@ func (p *jsonParser) escape(b *strings.Builder) {
 	p.at += 1 + size
 	b.WriteString(rest[1 : 1+size])
 	p.report(CodeJSONEscape, start, p.at, `Write \\ for a backslash, or \u and four hexadecimal digits.`,
-		"There is no escape %s.", rest[:1+size])
+		"Unknown escape sequence %s.", rest[:1+size])
 }

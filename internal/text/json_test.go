@@ -11,7 +11,7 @@ import (
 	"github.com/espalier-run/espalier/internal/source"
 )
 
-func TestJSON(t *testing.T) {
+func TestJSONIsParsedToTheSameValue(t *testing.T) {
 	for in, want := range map[string]string{
 		`{"a": 1, "b": [true, null, "x\n\u00e9"]}`: `{"a":1,"b":[true,null,"x\né"]}`,
 		"\ufeff [1.50, -2e3]":                      `[1.50,-2e3]`,
@@ -93,7 +93,7 @@ func TestJSONErrorsAreReportedOnceAndDoNotHideOthers(t *testing.T) {
 	}
 }
 
-func TestJSONFixes(t *testing.T) {
+func TestJSONFixesRepairTheDocument(t *testing.T) {
 	for in, want := range map[string]string{
 		"[1, 2,]":                      "[1, 2]",
 		"[,1]":                         "[1]",

@@ -194,7 +194,7 @@ func (p *flowParser) header() bool {
 	}
 	if p.pos < p.stop && !p.starts("%%") {
 		p.out.Errorf(CodeFlowSyntax, p.file.Span(p.pos, p.stop), "Begin a new line after graph TD.",
-			"%q does not belong behind the direction.", p.rest())
+			"Unexpected %q after the direction.", p.rest())
 	}
 	return true
 }
@@ -374,7 +374,7 @@ func (p *flowParser) syntaxError() bool {
 	rest := strings.TrimRight(p.rest(), " \t\r")
 	p.out.Errorf(CodeFlowSyntax, p.file.Span(p.pos, p.pos+max(len(rest), 1)),
 		"Write nodes as ID[label] and arrows as -->, -.-> or ==>, with labels as -->|text|.",
-		"%q cannot be read as part of a flowchart.", clip(rest))
+		"%q is not valid in a flowchart.", clip(rest))
 	p.pos = p.stop
 	return false
 }
@@ -552,7 +552,7 @@ func styleOf(link string) string {
 func (p *flowParser) link() (FlowEdge, bool) {
 	start := p.pos
 	var e FlowEdge
-	if m := wholeLink().FindStringSubmatch(p.rest()); m != nil && !p.labelled(m[2]) {
+	if m := wholeLink().FindStringSubmatch(p.rest()); m != nil && !p.isLabeled(m[2]) {
 		e.Style, e.Arrow, e.Both = styleOf(m[2]), strings.HasSuffix(m[2], ">"), m[1] != ""
 		p.pos += len(m[0])
 	} else if m := openLink().FindStringSubmatch(p.rest()); m != nil {
@@ -584,9 +584,9 @@ func (p *flowParser) link() (FlowEdge, bool) {
 	return e, true
 }
 
-// labelled reports whether the match of a whole link is the first half of a link around a label: --open--> is, --o B is
-// not.
-func (p *flowParser) labelled(link string) bool {
+// isLabeled reports whether the match of a whole link is the first half of a link around a label: --open--> is, --o B
+// is not.
+func (p *flowParser) isLabeled(link string) bool {
 	last := link[len(link)-1]
 	if last != 'o' && last != 'x' {
 		return false

@@ -134,9 +134,9 @@ func (r *Reader) String(key string) Text {
 		return Text{}
 	}
 	if n.Kind >= List {
-		help := fmt.Sprintf("Write %s: and the text after it.", key)
+		help := fmt.Sprintf("Write %s: and the string after it.", key)
 		if n.Kind == Map && len(n.Pairs) > 0 && n.Pairs[0].Key.Span.Start == n.Span.Start { // a block map
-			help = fmt.Sprintf("Write %s: and the text after it, or %q if the lines below are the text.", key,
+			help = fmt.Sprintf("Write %s: and the string after it, or %q if the string is on the lines below.", key,
 				key+": |")
 		}
 		r.wrongType(key, n, "a string", help)
@@ -145,7 +145,8 @@ func (r *Reader) String(key string) Text {
 	return n.Text()
 }
 
-// Strings returns a list of texts. A single text is a list of one. Entries that are not texts are reported and omitted.
+// Strings returns a list of strings. A single string is a list of one. Entries that are not strings are reported and
+// omitted.
 func (r *Reader) Strings(key string) []Text {
 	n := r.Node(key)
 	switch {
@@ -153,12 +154,12 @@ func (r *Reader) Strings(key string) []Text {
 		return nil
 	case n.Kind < List && strings.HasPrefix(n.Value, "-") && !n.Exact():
 		// Lines such as "-one" are not entries but one folded text.
-		r.wrongType(key, n, "a list of texts", "Put a space after the dash of each entry.")
+		r.wrongType(key, n, "a list of strings", "Put a space after the dash of each entry.")
 		return nil
 	case n.Kind < List:
 		return []Text{n.Text()}
 	case n.Kind == Map:
-		r.wrongType(key, n, "a list of texts", fmt.Sprintf("Write %s: [one, two].", key))
+		r.wrongType(key, n, "a list of strings", fmt.Sprintf("Write %s: [one, two].", key))
 		return nil
 	}
 	out := make([]Text, 0, len(n.Items))
@@ -169,7 +170,7 @@ func (r *Reader) Strings(key string) []Text {
 				"An entry of %q of the %s is empty.", key, r.what)
 		case item.Kind >= List:
 			r.out.Errorf(r.codes.WrongType, item.headSpan(),
-				"Write one text per entry; put it in quotes if it holds a colon.",
+				"Write one string per entry; put it in quotes if it contains a colon.",
 				"An entry of %q of the %s must be a string, but this is %s.", key, r.what, item.Kind)
 		default:
 			out = append(out, item.Text())
@@ -191,14 +192,14 @@ func (r *Reader) Int(key string, least int64) (n int64, at source.Span, ok bool)
 			r.wrongType(key, node, "an integer", fmt.Sprintf("Write %s: %s.", key, meant)).WriteValue(node.Span, meant)
 			return 0, node.Span, false
 		}
-		help := fmt.Sprintf("Write a whole number, such as %s: %d.", key, max(least, 1))
+		help := fmt.Sprintf("Write an integer, such as %s: %d.", key, max(least, 1))
 		r.wrongType(key, node, "an integer", help)
 		return 0, node.Span, false
 	}
 	switch {
 	case value == nil || !value.IsInt64():
 		r.out.Errorf(r.codes.BadValue, node.Span, "Write a number below 9223372036854775808.",
-			"%q of the %s is too large a number.", key, r.what)
+			"%q of the %s is too large.", key, r.what)
 		return 0, node.Span, false
 	case value.Cmp(big.NewInt(least)) < 0:
 		r.out.Errorf(r.codes.BadValue, node.Span, fmt.Sprintf("Write %s: %d or more.", key, least),

@@ -64,12 +64,12 @@ func TestReaderReportsValuesOfWrongType(t *testing.T) {
 		}, ""},
 		{
 			"a list for a text", "a: [b]\n", func(r *text.Reader) { r.String("a") },
-			`WRONG "[b" "a" of the step must be a string, but this is a list. Write a: and the text after it.`,
+			`WRONG "[b" "a" of the step must be a string, but this is a list. Write a: and the string after it.`,
 		},
 		{
 			"a map for a text", "a:\n  b: c\n", func(r *text.Reader) { r.String("a") },
-			`WRONG "b" "a" of the step must be a string, but this is a map. Write a: and the text after it, or "a: ` +
-				`|" if the lines below are the text.`,
+			`WRONG "b" "a" of the step must be a string, but this is a map. Write a: and the string after it, or ` +
+				`"a: |" if the string is on the lines below.`,
 		},
 		{"texts", "a: [b, 'c', 3]\nd: e\n", func(r *text.Reader) {
 			var got []string
@@ -85,18 +85,18 @@ func TestReaderReportsValuesOfWrongType(t *testing.T) {
 				t.Errorf("%d entries", len(got))
 			}
 		}, `WRONG "[c" An entry of "a" of the step must be a string, but this is a list. ` +
-			`Write one text per entry; put it in quotes if it holds a colon.
+			`Write one string per entry; put it in quotes if it contains a colon.
 WRONG "d" An entry of "a" of the step must be a string, but this is a map. ` +
-			`Write one text per entry; put it in quotes if it holds a colon.
+			`Write one string per entry; put it in quotes if it contains a colon.
 WRONG "" An entry of "a" of the step is empty. Write a string there, or remove the entry.`},
 		{
 			"a map for a list", "a: {b: c}\n", func(r *text.Reader) { r.Strings("a"); r.List("a") },
-			`WRONG "{b" "a" of the step must be a list of texts, but this is a map. Write a: [one, two].
+			`WRONG "{b" "a" of the step must be a list of strings, but this is a map. Write a: [one, two].
 WRONG "{b" "a" of the step must be a list, but this is a map. Begin each entry below a: with "- ".`,
 		},
 		{
 			"dashes without spaces", "a:\n  -b\n  -c\n", func(r *text.Reader) { r.Strings("a") },
-			`WRONG "-b\n  -c" "a" of the step must be a list of texts, but this is a string. Put a space after the ` +
+			`WRONG "-b\n  -c" "a" of the step must be a list of strings, but this is a string. Put a space after the ` +
 				`dash of each entry.`,
 		},
 		{"numbers", "a: 3\nb: 1_000\nc: 0x10\nd: 1000.0\ne: 1e3\n", func(r *text.Reader) {
@@ -113,9 +113,9 @@ WRONG "{b" "a" of the step must be a list, but this is a map. Begin each entry b
 				}
 			}
 		}, `WRONG "3" "a" of the step must be an integer, but this is a string. Write a: 3.
-WRONG "1.5" "b" of the step must be an integer, but this is a number. Write a whole number, such as b: 1.
+WRONG "1.5" "b" of the step must be an integer, but this is a number. Write an integer, such as b: 1.
 BAD "0" "c" of the step must be at least 1. Write c: 1 or more.
-BAD "99999999999999999999" "d" of the step is too large a number. Write a number below 9223372036854775808.`},
+BAD "99999999999999999999" "d" of the step is too large. Write a number below 9223372036854775808.`},
 		{"booleans", "a: true\nb: FALSE\nc: yes\nd: 'off'\ne: maybe\n", func(r *text.Reader) {
 			if a, _, ok := r.Bool("a"); !a || !ok {
 				t.Error("a")

@@ -48,7 +48,7 @@ func TestSpansOfARegionAreOffsetsInTheFile(t *testing.T) {
 	}
 }
 
-func TestYAMLJSON(t *testing.T) {
+func TestYAMLConvertsToJSON(t *testing.T) {
 	for in, want := range map[string]string{
 		"b: 1\na: 2\n":                           `{"b":1,"a":2}`,
 		"a: 123456789012345678901234567890\n":    `{"a":123456789012345678901234567890}`,
@@ -107,7 +107,7 @@ func TestHostileYAMLIsBounded(t *testing.T) {
 	}
 }
 
-func TestYAMLBytes(t *testing.T) {
+func TestInvalidBytesAreReportedWhereTheyAre(t *testing.T) {
 	for in, at := range map[string]int{"a: b\xff\n": 4, "é: \x01\n": 4, "\xff\xfea\x00": 0, "a: \x00\n": 3} {
 		_, list := text.ParseYAML(source.NewFile("a.yaml", in), 0, len(in))
 		if codes(list) != "YAML014" || list[0].Span.Start != at {

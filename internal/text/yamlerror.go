@@ -33,7 +33,7 @@ func (p *yamlParser) explain(err error, tooDeep bool) {
 	}
 	m := mistake{p: p, at: at, context: context, stage: e.Stage}
 	for _, explained := range [...]func() bool{
-		m.tab, m.alias, m.lines, m.openQuote, m.swallowed, m.escape, m.openBracket, m.colon, m.listAfterKey,
+		m.tab, m.alias, m.lines, m.openQuote, m.unclosedQuoteAbove, m.escape, m.openBracket, m.colon, m.listAfterKey,
 		m.forbiddenStart,
 		m.notAPair, m.outOfPlace, m.trailing, m.indentation,
 	} {
@@ -137,7 +137,7 @@ func (m mistake) alias() bool {
 		return false
 	}
 	end := wordEnd(m.p.text, m.at)
-	m.p.report(CodeAnchor, m.at, end, "Put the value in quotes if the asterisk belongs to the text.",
+	m.p.report(CodeAnchor, m.at, end, "Put the value in quotes if the asterisk is part of the string.",
 		"There is no anchor %q that this alias could repeat.", "&"+m.p.text[m.at+1:end])
 	return true
 }
@@ -153,9 +153,9 @@ func (m mistake) openQuote() bool {
 	return true
 }
 
-// swallowed explains a missing quotation mark further up: the string extends to the next mark in the file, after which
-// the text is invalid.
-func (m mistake) swallowed() bool {
+// unclosedQuoteAbove reports a missing quotation mark further up: the string extends to the next mark in the file,
+// after which the text is invalid.
+func (m mistake) unclosedQuoteAbove() bool {
 	if m.stage != yaml.ParserStage || m.at >= len(m.p.text) {
 		return false
 	}
@@ -183,7 +183,7 @@ func (m mistake) swallowed() bool {
 // reportQuote reports the quotation mark at an offset as not closed.
 func (m mistake) reportQuote(at int) {
 	written := strings.TrimSpace(m.p.text[at:endOfLine(m.p.text, at)])
-	help := fmt.Sprintf("Write a closing %c at the end of the text", m.char(at))
+	help := fmt.Sprintf("Write a closing %c at the end of the string", m.char(at))
 	if strings.ContainsAny(written, `\#`) || strings.IndexByte(written[1:], written[0]) >= 0 {
 		help += "."
 	} else {
@@ -213,7 +213,7 @@ func (m mistake) escape() bool {
 		end += size
 	}
 	m.p.report(CodeEscape, m.at, end, `Write the backslash twice, or use single quotes, in which it has no meaning.`,
-		"%s is not an escape that YAML knows.", m.p.text[m.at:end])
+		"%s is not a valid YAML escape sequence.", m.p.text[m.at:end])
 	return true
 }
 
@@ -227,7 +227,7 @@ func (m mistake) openBracket() bool {
 	if m.at < len(m.p.text) &&
 		(lineStart(m.p.text, m.at) == lineStart(m.p.text, m.context) || closingBracket(m.p.text, m.context) > 0) {
 		m.p.report(CodeBracket, m.at, wordEnd(m.p.text, m.at),
-			"Separate the entries with commas, and put texts that hold commas, colons or brackets in quotes.",
+			"Separate the entries with commas, and put strings that contain commas, colons or brackets in quotes.",
 			"A comma or a closing %c is missing before this.", closing)
 		return true
 	}
@@ -254,7 +254,7 @@ func (m mistake) colon() bool {
 			return true
 		}
 		m.p.report(CodeColon, m.at, m.at+1, fmt.Sprintf("Put the value in quotes: %s: %s", key, quoted(value)),
-			"This value holds a colon and a space, which YAML takes for another key.")
+			"This value contains a colon and a space, which YAML reads as another key.")
 		return true
 	}
 	above := lineStart(m.p.text, max(start-1, 0))
@@ -273,12 +273,12 @@ func (m mistake) colon() bool {
 	case found && strings.HasPrefix(before, " ") && !isKey(strings.TrimLeft(before, " -")):
 		m.p.report(CodeColon, m.at, m.at+1,
 			"Put the whole value in quotes, or begin it with |- on the line of its key.",
-			"This line continues the value above, and YAML takes the colon and the space in it for another key.")
+			"This line continues the value above, and YAML reads the colon and the space in it as another key.")
 	case found && strings.HasPrefix(before, " "):
 		text := start + len(before) - len(strings.TrimLeft(before, " "))
 		m.p.report(CodeIndentation, text, m.at,
-			likeAbove(aboveLine)+", or put the text above in quotes if this line belongs to it.",
-			"This line is indented although the key above it has a value already.")
+			likeAbove(aboveLine)+", or put the value above in quotes if this line is part of it.",
+			"This line is indented, but the key above it already has a value.")
 	case !found:
 		text := above + len(aboveLine) - len(strings.TrimLeft(aboveLine, " "))
 		m.p.report(CodeNotAPair, text, above+len(aboveLine), pairHelp,
@@ -325,7 +325,7 @@ func isBlank(line string) bool {
 	return rest == "" || rest[0] == '#'
 }
 
-const pairHelp = `Write "key: value" or, in a list, "- entry"; indent the line if it carries on the text above.`
+const pairHelp = `Write "key: value" or, in a list, "- entry"; indent the line if it continues the value above.`
 
 // isKey reports whether s looks like the name of a key.
 func isKey(s string) bool {
@@ -368,7 +368,7 @@ func (m mistake) forbiddenStart() bool {
 	end := endOfLine(m.p.text, at)
 	m.p.report(CodeNeedsQuotes, at, at+1,
 		fmt.Sprintf("Put the value in quotes: %s", quoted(strings.TrimSpace(m.p.text[at:end]))),
-		"A value without quotes cannot begin like this: %c has a meaning of its own.", c)
+		"A value without quotes cannot begin with %c, which has a special meaning in YAML.", c)
 	return true
 }
 
@@ -393,7 +393,7 @@ func (m mistake) outOfPlace() bool {
 	switch c := m.char(m.at); c {
 	case ',', ']', '}':
 		m.p.report(CodeNeedsQuotes, m.at, m.at+1,
-			"Remove it, or put the whole value in quotes if it belongs to a text.", "The %c here belongs to nothing.",
+			"Remove it, or put the whole value in quotes if it is part of a string.", "Unexpected %c.",
 			c)
 	case ':':
 		m.p.report(CodeNotAPair, m.at, m.at+1, `Write a key before it: "key: value".`,
@@ -435,7 +435,7 @@ func (m mistake) indentation() bool {
 		return false
 	}
 	first := start + len(line) - len(strings.TrimLeft(line, " "))
-	what := "The indentation of this line fits none of the lines above."
+	what := "The indentation of this line matches none of the lines above."
 	help := "Give it as many spaces as the lines that it belongs with."
 	if m.char(m.context) == '-' && m.char(first) != '-' {
 		what = "This key is among the entries of a list."

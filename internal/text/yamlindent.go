@@ -121,7 +121,7 @@ func (r *lineReader) entryMisplaced(at, column int) bool {
 
 // columnBelow returns the indentation of the next line with content, or -1.
 func (r *lineReader) columnBelow(at int) int {
-	if at = r.skip(r.after(at)); at < len(r.text) {
+	if at = r.skipBlankLines(r.after(at)); at < len(r.text) {
 		return r.indentAt(at)
 	}
 	return -1

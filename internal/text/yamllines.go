@@ -67,8 +67,8 @@ func (r *lineReader) after(at int) int {
 	return end
 }
 
-// skip returns the offset after empty lines and comments.
-func (r *lineReader) skip(at int) int {
+// skipBlankLines returns the offset after empty lines and comments.
+func (r *lineReader) skipBlankLines(at int) int {
 	for at < len(r.text) && isBlank(lineAround(r.text, at)) {
 		at = r.after(at)
 	}
@@ -249,7 +249,7 @@ func closingBracket(s string, at int) int {
 // endsBefore reports whether the value of a key at a column must have ended before the line at an offset: the text ends
 // there, or another key follows.
 func (r *lineReader) endsBefore(at, column int) bool {
-	at = r.skip(at)
+	at = r.skipBlankLines(at)
 	if at >= len(r.text) {
 		return true
 	}
@@ -402,7 +402,7 @@ func (r *lineReader) pairHelp(at int, content string, next int) (help, meant str
 	word, rest, several := strings.Cut(content, " ")
 	rest = strings.TrimSpace(rest)
 	deeper := false
-	if below := r.skip(next); below < len(r.text) {
+	if below := r.skipBlankLines(next); below < len(r.text) {
 		column := at - lineStart(r.text, at)
 		indent := r.indentAt(below)
 		deeper = indent > column || indent == column && strings.HasPrefix(r.text[below+indent:], "- ")
@@ -420,7 +420,7 @@ func (r *lineReader) pairHelp(at int, content string, next int) (help, meant str
 		return fmt.Sprintf("Write %q.", meant), meant
 	case strings.HasPrefix(rest, "[") || strings.HasPrefix(rest, "{") || !strings.Contains(rest, " ") ||
 		word == strings.ToLower(word):
-		return fmt.Sprintf("Write %q; or indent the line if it carries on the text above.", word+": "+rest), ""
+		return fmt.Sprintf("Write %q; or indent the line if it continues the value above.", word+": "+rest), ""
 	}
 	return pairHelp, ""
 }

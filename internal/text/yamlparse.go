@@ -159,7 +159,7 @@ func (p *yamlParser) parseAny() (*Node, diag.List) {
 	if err := loader.Load(&second); err == nil {
 		at := p.seek(second.Line, second.Column)
 		p.report(CodeSecond, at, endOfLine(text, at),
-			"Remove the line with --- and what follows it, or indent it if it belongs to a text.",
+			"Remove the line with --- and what follows it, or indent it if it is part of a string.",
 			"A second YAML document begins here; only one is allowed.")
 	} else if !errors.Is(err, io.EOF) {
 		p.explain(err, limit.hit)
@@ -339,7 +339,7 @@ func (p *yamlParser) alias(n *yaml.Node, start int) (*Node, int) {
 	p.expanded += a.size
 	if p.expanded > maxExpanded {
 		p.report(CodeTooMuch, start, end, "Write out what is needed instead of repeating it by aliases.",
-			"The aliases of this text repeat more than %d values.", maxExpanded)
+			"The aliases of this file repeat more than %d values.", maxExpanded)
 		return p.new(Null, "", start, start), end
 	}
 	return a.node, end
@@ -516,7 +516,7 @@ func (p *yamlParser) mapping(n *yaml.Node, start int) (*Node, int) {
 			p.report(CodeNeedsQuotes, start, start+2,
 				fmt.Sprintf("Put the whole value in quotes, with %q in it.",
 					"{"+p.file.Text[key.Span.Start:key.Span.End]+"}"),
-				"A value without quotes cannot begin with {{, which YAML takes for a map in a map.")
+				"A value without quotes cannot begin with {{, which YAML reads as a map in a map.")
 		case key.Kind == List || key.Kind == Map:
 			p.report(CodeKey, key.Span.Start-p.base, key.Span.End-p.base,
 				"Write a plain key, and put lists and maps after its colon.",
@@ -761,6 +761,6 @@ func (p *yamlParser) badTag(n *yaml.Node) {
 	}
 	end := p.nameEnd(at)
 	p.report(CodeTag, at, end,
-		"Remove it, or put the whole value in quotes if the exclamation mark belongs to the text.",
-		"The tag %q means nothing here.", p.text[at:end])
+		"Remove it, or put the whole value in quotes if the exclamation mark is part of the string.",
+		"Unsupported tag %q.", p.text[at:end])
 }

@@ -134,7 +134,7 @@ func (r *plainReader) mapping(indent, depth int) (*Node, bool) {
 	pairs := make([]Pair, 0, 8)
 	for r.indent == indent && !r.isEntry() {
 		key, ok := r.key(r.first)
-		if !ok || !fresh(key, pairs) {
+		if !ok || !isNewKey(key, pairs) {
 			return nil, false
 		}
 		name := r.p.new(key.kind(), key.name, key.start, key.start+len(key.name))
@@ -167,8 +167,8 @@ func (k *plainKey) kind() Kind {
 	return scalarKind(k.name)
 }
 
-// fresh reports whether the pairs of a small map do not contain the key.
-func fresh(key plainKey, pairs []Pair) bool {
+// isNewKey reports whether the pairs of a small map do not contain the key.
+func isNewKey(key plainKey, pairs []Pair) bool {
 	return len(pairs) < maxPlainPairs &&
 		!slices.ContainsFunc(pairs, func(p Pair) bool { return p.Key.Value == key.name })
 }
@@ -313,7 +313,7 @@ func (r *plainReader) flow(start, depth int) (*Node, int) {
 		var name, value *Node
 		if kind == Map {
 			key, ok := r.key(at)
-			if !ok || !fresh(key, pairs) {
+			if !ok || !isNewKey(key, pairs) {
 				return nil, 0
 			}
 			name = r.p.new(key.kind(), key.name, key.start, key.start+len(key.name))

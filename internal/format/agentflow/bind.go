@@ -108,7 +108,7 @@ func (b *binder) bind(n *text.Node, s *text.Shape, what string, parent *text.Sha
 					if len(*b.out) > before {
 						b.unread = append(b.unread, pair.Value.Span)
 					} else {
-						b.stray(&at)
+						b.warnUnmatchedDelimiter(&at)
 					}
 				}
 				v.found = append(v.found, at)

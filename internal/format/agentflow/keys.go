@@ -207,9 +207,9 @@ var checkedNames = []string{
 	allowedTools, argumentHint,
 }
 
-// stray warns about values that end in a quotation mark or bracket without its opening
+// warnUnmatchedDelimiter warns about values that end in a quotation mark or bracket without its opening
 // counterpart.
-func (b *binder) stray(at *value) {
+func (b *binder) warnUnmatchedDelimiter(at *value) {
 	check := func(t text.Text) {
 		if t.Value == "" || strings.Contains(t.Value, "\n") {
 			return

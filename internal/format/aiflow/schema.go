@@ -20,28 +20,28 @@ var (
 // Schema, because unknown keys are only warnings.
 var (
 	metadataShape = text.NewShape(append([]text.Field{
-		{Name: "name", Doc: "Name of the flow"},
-		{Name: "version", Pattern: `^[0-9]+\.[0-9]+\.[0-9]+`, Doc: "MAJOR.MINOR.PATCH"},
+		{Name: "name", Doc: "Name of the flow."},
+		{Name: "version", Pattern: `^[0-9]+\.[0-9]+\.[0-9]+`, Doc: "MAJOR.MINOR.PATCH."},
 		{Name: "description"},
-		{Name: "created", Doc: "ISO 8601"},
-		{Name: "modified", Doc: "ISO 8601"},
+		{Name: "created", Doc: "ISO 8601."},
+		{Name: "modified", Doc: "ISO 8601."},
 		{Name: "creator"},
 	}, hidden("author", "tags", "license")...)...).Open()
 
 	handlingShape = text.NewShape(
 		text.Field{
-			Name: "retry", Form: text.AnInt, More: atLeast(0), Doc: "Number of retries of a failed agent",
+			Name: "retry", Form: text.AnInt, More: atLeast(0), Doc: "Number of retries of a failed agent.",
 		},
-		text.Field{Name: "fallback_agent", Doc: "The agent that runs after another one failed"},
+		text.Field{Name: "fallback_agent", Doc: "The agent that runs after another one failed."},
 	).Open()
 
 	flowShape = text.NewShape(append([]text.Field{
-		{Name: "start", Doc: "The starting agent"},
-		{Name: "entry_agent", Doc: "The starting agent, in exports of the editor"},
-		{Name: "variables", Form: text.AMap, Doc: "Initial values of the context"},
+		{Name: "start", Doc: "The starting agent."},
+		{Name: "entry_agent", Doc: "The starting agent, in exports of the editor."},
+		{Name: "variables", Form: text.AMap, Doc: "Initial values of the context."},
 		{
 			Name: "max_steps", Form: text.AnInt, More: atLeast(1),
-			Doc: "Maximum number of steps of a run. Default: 50",
+			Doc: "Maximum number of steps of a run. Default: 50.",
 		},
 		{Name: "error_handling", Form: text.Object, Shape: handlingShape},
 		{Name: "logic", Form: text.AnyForm, More: reference("logic")},
@@ -65,11 +65,11 @@ var (
 		{Name: "id"},
 		{Name: "name"},
 		{Name: "role"},
-		{Name: "provider", Doc: "openai, google, anthropic, or system for a tool step"},
+		{Name: "provider", Doc: "openai, google, anthropic, or system for a tool step."},
 		{Name: "model", Form: text.AnyForm, Shape: modelShape, More: map[string]any{"anyOf": []any{
 			map[string]any{"type": "string"}, map[string]any{"$ref": "#/$defs/model"},
 		}}},
-		{Name: "prompt", Doc: "A key of prompts, a file, or the text itself"},
+		{Name: "prompt", Doc: "A key of prompts, a file, or the text itself."},
 		{Name: "instructions"},
 		{Name: "config", Form: text.Object, Shape: configShape},
 		{Name: "output_format", Choices: outputFormats},
@@ -82,12 +82,12 @@ var (
 	ruleShape = text.NewShape(append([]text.Field{
 		{Name: "id"},
 		{Name: "from"},
-		{Name: "to", Doc: "An agent, or end"},
-		{Name: "then", Doc: "An agent, or end"},
+		{Name: "to", Doc: "An agent, or end."},
+		{Name: "then", Doc: "An agent, or end."},
 		{Name: "condition"},
 		{Name: "if"},
 		{Name: "description"},
-		{Name: "decisionOwner", Doc: "human: a person must approve"},
+		{Name: "decisionOwner", Doc: "human: a person must approve."},
 	}, hidden("label", "name", "priority", "type", "animated", "sourceHandle", "targetHandle")...)...).Open()
 
 	authShape = text.NewShape(append([]text.Field{
@@ -103,20 +103,20 @@ var (
 		{Name: "type", Choices: []string{"http", "builtin", "mcp", "project"}},
 		{Name: "endpoint"},
 		{Name: "url"},
-		{Name: "base_url", Doc: "Address that a relative endpoint belongs to"},
+		{Name: "base_url", Doc: "Address that a relative endpoint belongs to."},
 		{Name: "method"},
 		{Name: "headers", Form: text.AMap},
 		{Name: "auth", Form: text.AnyForm, Shape: authShape},
-		{Name: "operation", Doc: "Operation of a built-in tool"},
-		{Name: "function", Doc: "Another name for operation"},
-		{Name: "server", Doc: "MCP server of espalier.yaml, for the type mcp"},
-		{Name: "tool", Doc: "Name of the server's tool. Default: the name of this tool"},
+		{Name: "operation", Doc: "Operation of a built-in tool."},
+		{Name: "function", Doc: "Another name for operation."},
+		{Name: "server", Doc: "MCP server of espalier.yaml, for the type mcp."},
+		{Name: "tool", Doc: "Name of the server's tool. Default: the name of this tool."},
 		{Name: "description"},
 		{Name: "schema", Form: text.AMap},
 	}, hidden("category", "icon", "enabled", "parameters", "version")...)...).Open()
 
 	memoryShape = text.NewShape(append([]text.Field{
-		{Name: "enabled", Form: text.ABool, Doc: "Whether agents have a persistent notebook"},
+		{Name: "enabled", Form: text.ABool, Doc: "Whether agents have a persistent notebook."},
 	}, hidden("store", "policy", "type")...)...).Open()
 
 	fileShape = text.NewShape(append([]text.Field{
@@ -131,7 +131,7 @@ var (
 		}}},
 		{
 			Name: "prompts", Form: text.AMap,
-			Doc: "Texts that agents refer to. {{name}} is replaced by a value of the context",
+			Doc: "Texts that agents refer to. {{name}} is replaced by a value of the context.",
 		},
 		{Name: "tools", Form: text.AnyForm, More: mapOrList(reference("tool"))},
 		{Name: "memory", Form: text.Object, Shape: memoryShape},

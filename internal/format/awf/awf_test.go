@@ -138,7 +138,7 @@ func TestChecksInputsOfAWFOperations(t *testing.T) {
 }
 
 // A provider of the configuration is named with its model; other names that AWF does not have are mistakes.
-func TestProvidersOfTheConfiguration(t *testing.T) {
+func TestAcceptsProvidersOfTheConfiguration(t *testing.T) {
 	for provider, want := range map[string]int{"claude": 0, "local/tiny": 0, "'{{.inputs.u}}'": 0, "cluade": 1} {
 		_, list := compile("name: flow\ninputs: [{name: u}]\nstates:\n  initial: a\n  a: {type: agent, provider: "+
 			provider+", prompt: Hi, on_success: done}\n  done: {type: terminal}\n", nil)
@@ -235,7 +235,7 @@ func TestChecksNamesInIndexFunction(t *testing.T) {
 }
 
 // A mistake in a multi-line text is reported on its own line.
-func TestPositionsInMultilineText(t *testing.T) {
+func TestReportsMistakesOnTheirLineOfMultilineText(t *testing.T) {
 	const text = "name: flow\nstates:\n  initial: a\n  a:\n    type: step\n    command: |\n      set -e\n      if " +
 		"true; then\n        echo {{.states.a.Outptu}}\n      fi\n    on_success: b\n" +
 		"  b:\n    type: agent\n    provider: claude\n    prompt: >\n      Say\n      {{upper " +
@@ -484,7 +484,7 @@ func TestReportsIneffectiveAndMisleadingKeys(t *testing.T) {
 
 // The timeout of a state that contains others may be a template, with the same checks as for
 // commands.
-func TestTemplateTimeoutsOfContainers(t *testing.T) {
+func TestTemplateTimeoutsOfContainersAreChecked(t *testing.T) {
 	const command = `type: step, command: x, TIMEOUT`
 	holders := []string{
 		`type: parallel, parallel: [y], TIMEOUT`,

@@ -344,7 +344,7 @@ func (l *lowering) hookStep(id string, hooks []hook, set hookSettings, at source
 	t.Settings.PutSet("failure", set.failure, at)
 	t.Settings.PutSet("state", set.state, at)
 	t.Settings.PutSet("export", l.exports(), at)
-	t.Settings.PutSet("doubts", l.doubts(), at)
+	t.Settings.PutSet("doubts", l.untrustedNames(), at)
 	out := ir.Step{ID: id, Type: "hook", Implied: true, InheritOutcome: set.again, Action: t, Span: at}
 	out.Reads = l.reads(texts...)
 	l.commandReads(&out)

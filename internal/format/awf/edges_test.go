@@ -9,7 +9,7 @@ import (
 )
 
 // An unconditional transition applies after the failure of a command, and of no other step: a failure is no success.
-func TestUnconditionalTransitionsAfterFailure(t *testing.T) {
+func TestUnconditionalTransitionsFollowOnlyFailedCommands(t *testing.T) {
 	for kind, always := range map[string]bool{
 		"type: step, command: x":                       true,
 		"type: agent, provider: claude, prompt: Hi":    false,

@@ -611,7 +611,7 @@ func (l *lowering) call(s *state, out *ir.Step) {
 		}
 		l.callOutputs(s, program, &call)
 		if tainted {
-			l.p.Children = append(l.p.Children, taint(&l.p.Children[call.Child]))
+			l.p.Children = append(l.p.Children, markUntrusted(&l.p.Children[call.Child]))
 			call.Child = len(l.p.Children) - 1
 		}
 	}
@@ -649,9 +649,9 @@ var readsValues = lazyregexp.New(`\b(inputs|states|loop|env|workflow)\.`)
 // taintableKinds are the kinds of steps with the setting "doubts", which lists untrusted names.
 var taintableKinds = []string{"command", "hook", "operation"}
 
-// taint returns a copy of a program with inputs that come from steps: its commands, and those
+// markUntrusted returns a copy of a program with inputs that come from steps: its commands, and those
 // of the programs it calls, must treat them as data.
-func taint(p *ir.Program) ir.Program {
+func markUntrusted(p *ir.Program) ir.Program {
 	out := *p
 	out.CloneSteps()
 	for s := range out.Steps() {
@@ -664,7 +664,7 @@ func taint(p *ir.Program) ir.Program {
 	}
 	out.Children = nil
 	for i := range p.Children {
-		out.Children = append(out.Children, taint(&p.Children[i]))
+		out.Children = append(out.Children, markUntrusted(&p.Children[i]))
 	}
 	return out
 }

@@ -105,7 +105,7 @@ func TestReportsStatesThatContainThemselves(t *testing.T) {
 
 // A state inside a loop or a parallel step is also part of the body if a transition leads to it
 // from there, or out of a loop at any depth.
-func TestInnerStatesReachableFromOutside(t *testing.T) {
+func TestInnerStatesReachableFromOutsideArePartOfTheBody(t *testing.T) {
 	const others = "  b: {type: step, command: x, on_success: z}\n  c: {type: step, command: x}\n  z: {type: " +
 		"terminal}\n"
 	for states, want := range map[string]string{

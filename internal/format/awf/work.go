@@ -45,7 +45,7 @@ func (l *lowering) command(s *state, out *ir.Step) {
 	t.Settings.PutSet("shell", s.shell.Value, s.shell.Span)
 	t.Settings.PutSet("timeout", s.timeoutText.Value, s.timeoutText.Span)
 	t.Settings.PutSet("export", l.exports(), s.at)
-	t.Settings.PutSet("doubts", l.doubts(), s.at)
+	t.Settings.PutSet("doubts", l.untrustedNames(), s.at)
 	l.read(out, body, s.dir, s.shell, s.timeoutText)
 	l.checkCode(body, s.shell.Value, s.scriptFile.Value != "")
 	if len(expr.StepActions(s.shell.Value, true)) > 0 {
@@ -56,8 +56,8 @@ func (l *lowering) command(s *state, out *ir.Step) {
 	out.Action, out.Result = t, l.internalExpr(failedState)
 }
 
-// doubts returns the untrusted names that the settings of a step list.
-func (l *lowering) doubts() []string {
+// untrustedNames returns the untrusted names that the settings of a step list.
+func (l *lowering) untrustedNames() []string {
 	if l.tainted {
 		return []string{"loop"}
 	}
@@ -241,7 +241,7 @@ func (l *lowering) operation(s *state, out *ir.Step) {
 			l.checkCode(code.Text(), ir.ToolShell, false)
 		}
 	}
-	t.Settings.PutSet("doubts", l.doubts(), s.at)
+	t.Settings.PutSet("doubts", l.untrustedNames(), s.at)
 	t.Settings.PutSet("timeout", s.timeoutText.Value, s.timeoutText.Span)
 	l.read(out, append(texts, s.timeoutText)...)
 	out.Action, out.Result = t, l.internalExpr(failedState)

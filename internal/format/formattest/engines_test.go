@@ -41,8 +41,8 @@ var (
 	stops   = flag.Int("stops", 3, "at how many writes each run is stopped, on each engine")
 )
 
-// longestWait is how long a recorded run may wait to be repeated, where time is real.
-const longestWait = 2 * time.Second
+// maxWait is how long a recorded run may wait to be repeated, where time is real.
+const maxWait = 2 * time.Second
 
 type joinFunc = func(t *testing.T, dir string, wrap func(journal.Store) journal.Store) member
 
@@ -229,7 +229,7 @@ func repeat(t *testing.T, name string, join joinFunc, count *tally) {
 	}
 	tr := newTrial(a)
 	want, _ := section(a, "want")
-	if waits(t, tr, want) > longestWait || strings.Contains(want, " timer limit\n") ||
+	if waits(t, tr, want) > maxWait || strings.Contains(want, " timer limit\n") ||
 		strings.Contains(want, " timer deadline\n") {
 		count.wait.Add(1) // or the speed of the machine decides what has ended when a limit is reached
 		return

@@ -516,7 +516,7 @@ func okEdge(to string, at source.Span) ir.Edge {
 func (l *lowering) graph() {
 	d := l.doc
 	body := l.p.AddBlock(ir.Block{Span: d.name.Span})
-	l.add(body, l.begin())
+	l.add(body, l.initStep())
 	for _, u := range l.units {
 		if u.crew != nil {
 			l.crewStep(body, u)
@@ -542,8 +542,8 @@ func (l *lowering) add(b ir.BlockID, s ir.Step) {
 	l.p.Blocks[b].Steps = append(l.p.Blocks[b].Steps, s)
 }
 
-// begin returns the step that initializes the state.
-func (l *lowering) begin() ir.Step {
+// initStep returns the step that initializes the state.
+func (l *lowering) initStep() ir.Step {
 	d := l.doc
 	s := ir.Step{
 		ID: l.implied(beginStep), Type: "state", Description: "Initialize the state", Implied: true,

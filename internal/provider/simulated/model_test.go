@@ -82,7 +82,7 @@ func TestSentencesAreLabeledAsSimulated(t *testing.T) {
 
 // described returns the contract that a description results in.
 func described(words string, probes ...contract.Probe) contract.Contract {
-	c := contract.Of(&ir.Program{}, &ir.Step{ID: "s"}, contract.Spec{Expected: []string{words}})
+	c := contract.Derive(&ir.Program{}, &ir.Step{ID: "s"}, contract.Spec{Expected: []string{words}})
 	c.Probes = probes
 	return c
 }
@@ -183,7 +183,7 @@ func TestProbedValuesSatisfyTheSchema(t *testing.T) {
 }
 
 // The empty key is the whole reply.
-func TestProbeOfTheWholeReply(t *testing.T) {
+func TestProbeOfTheEmptyKeyIsTheWholeReply(t *testing.T) {
 	for value, want := range map[string]string{`"billing"`: "billing", `"two words"`: "two words", "true": "true", "7": "7"} {
 		p := provider.Purpose{Step: "s", Contract: contract.Contract{Probes: []contract.Probe{probe("", value)}}}
 		if got := reply(t, simulated.Model{}, provider.Request{For: p}); got != want {
@@ -193,7 +193,7 @@ func TestProbeOfTheWholeReply(t *testing.T) {
 }
 
 func TestVerdictsAgreeWithTheirProblems(t *testing.T) {
-	c := contract.Of(&ir.Program{}, &ir.Step{ID: "review"},
+	c := contract.Derive(&ir.Program{}, &ir.Step{ID: "review"},
 		contract.Spec{Verdict: true, Expected: []string{"Object: { approved: boolean, problems: list of strings }"}})
 	seen := map[bool]int{}
 	for seed := range uint64(10) {

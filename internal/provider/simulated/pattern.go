@@ -9,8 +9,8 @@ import (
 	"github.com/espalier-run/espalier/internal/xslices"
 )
 
-// longestMatch limits the memory for patterns such as (a{1000}){1000}.
-const longestMatch = 4096
+// maxMatch limits the memory for patterns such as (a{1000}){1000}.
+const maxMatch = 4096
 
 // matches generates texts that probably match a regular expression; it ignores
 // assertions such as \b, so the caller must check the result. Texts of usual
@@ -65,7 +65,7 @@ func (m *matcher) choose(n int) int {
 // write writes a text for an expression. Anchors and other assertions write nothing; whether they hold is checked by
 // the caller.
 func (m *matcher) write(re *syntax.Regexp) {
-	if m.out.Len() > longestMatch {
+	if m.out.Len() > maxMatch {
 		return
 	}
 	switch re.Op {
@@ -108,7 +108,7 @@ func (m *matcher) repeat(re *syntax.Regexp, least, most int) {
 	}
 	m.grows = m.grows || most < 0 || most > n
 	for range n {
-		if m.out.Len() > longestMatch {
+		if m.out.Len() > maxMatch {
 			return
 		}
 		m.write(re)

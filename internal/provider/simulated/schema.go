@@ -36,13 +36,13 @@ func compileText(raw json.RawMessage) (*schema.Node, error) {
 
 // Limits of the size of generated values and of the search for them.
 const (
-	deepest    = 40    // depth at which a branch of a schema is abandoned
+	maxDepth   = 40    // depth at which a branch of a schema is abandoned
 	roomyDepth = 4     // below it, only required properties are generated
 	roomyNodes = 120   // likewise
-	mostTries  = 4_000 // generated values, including rejected ones
-	mostItems  = 1_000
-	mostLength = 100_000
-	mostBits   = 4_096
+	maxTries   = 4_000 // generated values, including rejected ones
+	maxItems   = 1_000
+	maxLength  = 100_000
+	maxBits    = 4_096
 )
 
 // generator generates one value. It validates every candidate, so a keyword that it does not support costs tries but
@@ -61,7 +61,7 @@ type generator struct {
 	limit    int // of tries
 }
 
-func newGenerator(d dice) *generator { return &generator{dice: d, limit: mostTries} }
+func newGenerator(d dice) *generator { return &generator{dice: d, limit: maxTries} }
 
 // withFewerTries calls do. If the value is optional, do gets only a part of the
 // remaining tries, so that enough remain for required values.
@@ -98,8 +98,8 @@ func (s location) item(i int) location {
 	}
 }
 
-// again returns the same location with another path, so that other values are chosen.
-func (s location) again(n int) location {
+// withVariant returns the same location with another path, so that other values are chosen.
+func (s location) withVariant(n int) location {
 	if n > 0 {
 		s.path += "~" + strconv.Itoa(n)
 	}
@@ -117,7 +117,7 @@ func (m *generator) valueBut(all []*schema.Node, at location, unwanted func(any)
 	if at.name == "" && len(all) > 0 {
 		at.name = all[0].Title
 	}
-	if at.depth > deepest {
+	if at.depth > maxDepth {
 		return nil, false
 	}
 	for flat := range m.readings(all, at) {
@@ -174,7 +174,7 @@ func (m *generator) read(open, flat []*schema.Node, at location, yield func([]*s
 	if s.DynamicRef != nil {
 		open = append(open, s.DynamicRef.Ref)
 	}
-	return m.choose(m.ways(s, at), open, flat, at, yield)
+	return m.choose(m.alternatives(s, at), open, flat, at, yield)
 }
 
 // choose reads all combinations of one alternative for each keyword.
@@ -192,9 +192,9 @@ func (m *generator) choose(
 	return true
 }
 
-// ways returns the alternatives of a schema: for each keyword a list, of which one
+// alternatives returns the alternatives of a schema: for each keyword a list, of which one
 // entry must be chosen.
-func (m *generator) ways(s *schema.Node, at location) [][][]*schema.Node {
+func (m *generator) alternatives(s *schema.Node, at location) [][][]*schema.Node {
 	var out [][][]*schema.Node
 	for i, of := range [][]*schema.Node{s.AnyOf, s.OneOf} {
 		if len(of) == 0 {
@@ -247,12 +247,12 @@ func (m *generator) proposals(flat []*schema.Node, at location) iter.Seq[any] {
 			}
 		}
 		for _, s := range flat {
-			if !m.minimal && !each(m.oneOf(s.Examples, at), yield) {
+			if !m.minimal && !yieldAll(m.oneOf(s.Examples, at), yield) {
 				return
 			}
 		}
 		for _, t := range m.types(flat, at) {
-			if !each(m.ofType(t, flat, at), yield) {
+			if !yieldAll(m.ofType(t, flat, at), yield) {
 				return
 			}
 		}
@@ -264,8 +264,8 @@ func (m *generator) proposals(flat []*schema.Node, at location) iter.Seq[any] {
 	}
 }
 
-// each yields values. It returns false if yield stops.
-func each(values iter.Seq[any], yield func(any) bool) bool {
+// yieldAll yields values. It returns false if yield stops.
+func yieldAll(values iter.Seq[any], yield func(any) bool) bool {
 	for v := range values {
 		if !yield(v) {
 			return false
@@ -305,7 +305,7 @@ func (m *generator) types(flat []*schema.Node, at location) []string {
 	subject := subjectOf(at.name, description(flat))
 	likely := subject.typeFor()
 	if !stated {
-		likely = hinted(flat, likely)
+		likely = typeHint(flat, likely)
 	}
 	if likely == "integer" && !slices.Contains(allowed, "integer") {
 		likely = "number"
@@ -321,8 +321,8 @@ func (m *generator) types(flat []*schema.Node, at location) []string {
 	return allowed
 }
 
-// hinted returns the type that the keywords apply to, or else otherwise.
-func hinted(flat []*schema.Node, otherwise string) string {
+// typeHint returns the type that the keywords apply to, or else otherwise.
+func typeHint(flat []*schema.Node, otherwise string) string {
 	for _, s := range flat {
 		switch {
 		case len(s.Properties)+len(s.PatternProperties)+len(s.Required) > 0 || s.MinProperties != nil ||
@@ -391,9 +391,9 @@ func textLimitsOf(flat []*schema.Node) textLimits {
 	return l
 }
 
-// impossible reports whether every allowed text is too long, or none is allowed.
-func (l *textLimits) impossible() bool {
-	return l.least > mostLength || l.most >= 0 && l.least > l.most
+// isUnsatisfiable reports whether every allowed text is too long, or none is allowed.
+func (l *textLimits) isUnsatisfiable() bool {
+	return l.least > maxLength || l.most >= 0 && l.least > l.most
 }
 
 func (l *textLimits) allows(text string) bool {
@@ -405,7 +405,7 @@ func (l *textLimits) allows(text string) bool {
 // match the patterns, and others in case those are excluded.
 func (m *generator) strings(flat []*schema.Node, at location) iter.Seq[any] {
 	l := textLimitsOf(flat)
-	if l.impossible() {
+	if l.isUnsatisfiable() {
 		return func(func(any) bool) {}
 	}
 	return func(yield func(any) bool) {
@@ -429,7 +429,7 @@ func (m *generator) strings(flat []*schema.Node, at location) iter.Seq[any] {
 			}
 		}
 		for i := range 4 {
-			if !yield(fit(fmt.Sprintf("simulated-%04d", m.pick(at.again(i+1).path, 10000)), l.least, l.most)) {
+			if !yield(fit(fmt.Sprintf("simulated-%04d", m.pick(at.withVariant(i+1).path, 10000)), l.least, l.most)) {
 				return
 			}
 		}
@@ -506,7 +506,7 @@ func numberLimitsOf(flat []*schema.Node, whole bool) numberLimits {
 // 1e1000000 has to be expected.
 func (l *numberLimits) huge() bool {
 	return slices.ContainsFunc([]*big.Rat{l.low, l.high, l.grid}, func(n *big.Rat) bool {
-		return n != nil && (n.Num().BitLen() > mostBits || n.Denom().BitLen() > mostBits)
+		return n != nil && (n.Num().BitLen() > maxBits || n.Denom().BitLen() > maxBits)
 	})
 }
 
@@ -625,7 +625,7 @@ func decimal(n *big.Rat) json.Number {
 // arrays proposes lists.
 func (m *generator) arrays(flat []*schema.Node, at location) iter.Seq[any] {
 	return func(yield func(any) bool) {
-		least, most := 0, mostItems
+		least, most := 0, maxItems
 		unique := false
 		for _, s := range flat {
 			if s.MinItems != nil {
@@ -688,7 +688,7 @@ func (m *generator) list(flat []*schema.Node, at location, least, n int, unique 
 		v, ok := m.withFewerTries(i >= least, func() (any, bool) {
 			v, ok := m.valueBut(all, item, unwanted)
 			for try := 1; !ok && try <= 5 && m.tries <= m.limit && i > 0; try++ {
-				v, ok = m.valueBut(all, item.again(try), unwanted)
+				v, ok = m.valueBut(all, item.withVariant(try), unwanted)
 			}
 			return v, ok
 		})
@@ -737,7 +737,7 @@ func (m *generator) objects(flat []*schema.Node, at location) iter.Seq[any] {
 			}
 			open = open && s.AdditionalProperties == nil && s.UnevaluatedProperties == nil && s.PropertyNames == nil
 		}
-		if least > mostItems {
+		if least > maxItems {
 			return
 		}
 		optional = slices.DeleteFunc(xslices.AppendNew(nil, optional...),

@@ -221,12 +221,12 @@ func (d dice) text(s subject, at location) string {
 	case anID:
 		return fmt.Sprintf("sim-%04d", d.pick(at.path, 10000))
 	case aTitle:
-		return fmt.Sprintf("Simulated %s %d", cmp.Or(what, "title"), 1+d.along(at, 9))
+		return fmt.Sprintf("Simulated %s %d", cmp.Or(what, "title"), 1+d.itemIndex(at, 9))
 	}
 	if list := samples()[s]; len(list) > 0 && s.typeFor() == "string" && s != anything {
-		return list[d.along(at, len(list))]
+		return list[d.itemIndex(at, len(list))]
 	}
-	return fmt.Sprintf("Simulated %s: %s", cmp.Or(what, "text"), sentences[d.along(at, len(sentences))])
+	return fmt.Sprintf("Simulated %s: %s", cmp.Or(what, "text"), sentences[d.itemIndex(at, len(sentences))])
 }
 
 // number returns a plausible number for a subject, in decimal.
@@ -235,11 +235,11 @@ func (d dice) number(s subject, at location) string {
 	if s.typeFor() != "number" && s.typeFor() != "integer" {
 		list = samples()[anything]
 	}
-	return list[d.along(at, len(list))]
+	return list[d.itemIndex(at, len(list))]
 }
 
-// along returns a number from 0 to n-1 that differs between neighboring items of a list.
-func (d dice) along(at location, n int) int { return (d.pick(at.like, n) + at.nth) % n }
+// itemIndex returns a number from 0 to n-1 that differs between neighboring items of a list.
+func (d dice) itemIndex(at location, n int) int { return (d.pick(at.like, n) + at.nth) % n }
 
 // flag returns the favorable value in three of four rounds; flags without one
 // alternate. So loops end whichever value they wait for.

@@ -8,7 +8,7 @@ import (
 )
 
 func TestVerdictsInOtherWords(t *testing.T) {
-	gate := contract.Of(&ir.Program{Blocks: []ir.Block{{}}}, &ir.Step{ID: "gate"}, contract.Spec{Verdict: true})
+	gate := contract.Derive(&ir.Program{Blocks: []ir.Block{{}}}, &ir.Step{ID: "gate"}, contract.Spec{Verdict: true})
 	checkReadings(t, gate, "", []reading{
 		{"Approved", `{"approved":true}`},
 		{"**APPROVED.**", `{"approved":true}`},

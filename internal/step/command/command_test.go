@@ -826,8 +826,8 @@ func TestFailingHooksStopOnlyStrictSteps(t *testing.T) {
 	}}, `{"step":"a"}`, nil)
 	want := []string{
 		"after a", "a hook failed: exit code 1",
-		"a hook failed: step \"work\": There is no inputs.nope. Give the input, or declare a default for it.",
-		"a hook failed: step \"work\": There is no inputs.nope. Give the input, or declare a default for it.",
+		"a hook failed: step \"work\": There is no inputs.nope. Pass the input, or declare a default.",
+		"a hook failed: step \"work\": There is no inputs.nope. Pass the input, or declare a default.",
 		"a hook failed: the hook timed out after 1ms", "the end",
 	}
 	if err != nil || !slices.Equal(notes, want) || string(result.Value) != "{}" {

@@ -85,7 +85,7 @@ func interpreter(ctx context.Context, job *step.Job, c *process.Command) ([]stri
 	}
 	lines := strings.Split(strings.TrimSpace(string(outcome.Stdout)), "\n")
 	if outcome.Exit != 0 || len(lines) != 3 {
-		return nil, step.Errorf(ir.ClassMissing, "python3 does not work here: %.200s",
+		return nil, step.Errorf(ir.ClassMissing, "python3 failed to start: %.200s",
 			strings.TrimSpace(string(outcome.Stderr)))
 	}
 	c.Path = lines[0]

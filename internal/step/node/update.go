@@ -226,9 +226,11 @@ func update(job *step.Job, set kinds.NodeSettings, returned json.RawMessage) (ma
 		name := typeName(out[field])
 		switch {
 		case set.Reducers[field] == reduceAppend && name != "list":
-			return nil, fmt.Errorf("the field %q grows by lists, but the function returned %s", field, name)
+			return nil, fmt.Errorf("the reducer of the field %q appends lists, but the function returned %s",
+				field, name)
 		case set.Reducers[field] == reduceMerge && name != "dict":
-			return nil, fmt.Errorf("the field %q grows by dicts, but the function returned %s", field, name)
+			return nil, fmt.Errorf("the reducer of the field %q merges dicts, but the function returned %s",
+				field, name)
 		}
 		if why := misfit(out[field], annotation); why != "" {
 			return nil, fmt.Errorf("the field %q must be %s", field, why)

@@ -24,7 +24,7 @@ func (a *Ask) Contract(p *ir.Program, s *ir.Step) contract.Contract {
 		within.Writes = a.Writes
 		s = &within
 	}
-	return contract.Of(p, s, a.Reply)
+	return contract.Derive(p, s, a.Reply)
 }
 
 // Bound returns the cost of the conversation: one model call at best; at worst

@@ -105,7 +105,7 @@ func (Combine) Contract(p *ir.Program, s *ir.Step, t *ir.Task) (contract.Contrac
 func Ballot(p *ir.Program, s *ir.Step, claims ...int) contract.Contract {
 	ballots := *s
 	ballots.Writes = nil // the step's writes are derived from the choices
-	return contract.Of(p, &ballots, contract.Spec{
+	return contract.Derive(p, &ballots, contract.Spec{
 		Schema: ballotSchema(claims...), From: "the conflicts between the workers",
 	})
 }

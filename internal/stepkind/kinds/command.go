@@ -60,7 +60,7 @@ var stateSchema = json.RawMessage(`{"type":"object","properties":{` +
 // Explored returns the contract of the state that the command leaves. A
 // command that conditions ask for an exit code succeeds first.
 func (Command) Explored(p *ir.Program, s *ir.Step, _ *ir.Task) contract.Contract {
-	c := contract.Of(p, s, contract.Spec{Schema: stateSchema})
+	c := contract.Derive(p, s, contract.Spec{Schema: stateSchema})
 	for i := range c.Probes {
 		probe := &c.Probes[i]
 		success := json.RawMessage(map[string]string{"ExitCode": "0", "Status": `"completed"`}[probe.At])

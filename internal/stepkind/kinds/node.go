@@ -83,7 +83,7 @@ func (Node) Contract(p *ir.Program, s *ir.Step, t *ir.Task) (contract.Contract, 
 	within := *s
 	spec, writes := stepkind.OutputSpec(key, set.output(key))
 	within.Writes = writes
-	return contract.Of(p, &within, spec), true
+	return contract.Derive(p, &within, spec), true
 }
 
 // ReportsFailure reports whether conditions look at fields that the code writes

@@ -47,7 +47,7 @@ func (Script) Check(_ *ir.Program, s *ir.Step, t *ir.Task) diag.List {
 	var list diag.List
 	if set.Language != "" && !slices.Contains(ScriptLanguages(), set.Language) {
 		list.Errorf(stepkind.CodeLanguage, stepkind.At(s, t, "language"), suggestLanguage(set.Language),
-			"Scripts in %q cannot be run.", set.Language)
+			"Scripts in %q are not supported.", set.Language)
 	}
 	if set.Script != "" && isEmptyScript(set.Script) {
 		list.Errorf(stepkind.CodeEmptyScript, stepkind.At(s, t, "script"),
@@ -93,5 +93,5 @@ func (Script) Bound(_ *ir.Program, s *ir.Step, _ *ir.Task, _ *contract.Contract)
 
 // Explored returns the contract of what the script prints.
 func (Script) Explored(p *ir.Program, s *ir.Step, _ *ir.Task) contract.Contract {
-	return contract.Of(p, s, contract.Spec{})
+	return contract.Derive(p, s, contract.Spec{})
 }

@@ -36,7 +36,7 @@ func TestScriptStepsMeetTheStepContract(t *testing.T) {
 	steptest.Run(t, kinds.Script{}, cases...)
 }
 
-func TestUsualNamesOfLanguages(t *testing.T) {
+func TestUsualNamesOfLanguagesGetASuggestion(t *testing.T) {
 	for written, meant := range map[string]string{
 		"py": "python", "Python3": "python", "js": "javascript", "node": "javascript",
 		"shell": "sh", "pyhton": "python",

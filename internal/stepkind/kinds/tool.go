@@ -33,7 +33,7 @@ func (k Tool) Check(p *ir.Program, s *ir.Step, t *ir.Task) diag.List {
 	var list diag.List
 	if set.Tool != "" && !stepkind.IsToolName(set.Tool) {
 		list.Errorf(stepkind.CodeToolName, stepkind.At(s, t, "tool"),
-			stepkind.ToolNameHelp+"; arguments go under args.", "%q cannot be the name of a tool.", set.Tool)
+			stepkind.ToolNameHelp+"; arguments go under args.", "%q is not a valid tool name.", set.Tool)
 	}
 	if ir.ToolName(set.Tool) == ir.ShellTool {
 		list = append(list, k.CheckCode(p, s, t)...)
@@ -71,5 +71,5 @@ func (Tool) Bound(*ir.Program, *ir.Step, *ir.Task, *contract.Contract) stepkind.
 
 // Explored returns the contract of the tool's answer.
 func (Tool) Explored(p *ir.Program, s *ir.Step, _ *ir.Task) contract.Contract {
-	return contract.Of(p, s, contract.Spec{})
+	return contract.Derive(p, s, contract.Spec{})
 }
