@@ -367,18 +367,20 @@ func (env *environment) written(ctx context.Context, id journal.RunID) (
 	if started, err = report.Started(ctx, env.Store, id); err != nil {
 		return started, nil, err
 	}
-	wrote = map[string]json.RawMessage{}
-	for path, v := range started.Vars {
-		wrote[path] = v.JSON
-	}
+	vars := report.Variables{}
 	for e, err := range report.Events(ctx, env.Store, id) {
 		if err != nil {
 			return started, nil, err
 		}
-		if e.Type == report.TaskFinished {
-			for _, w := range e.Writes {
-				wrote[w.Path] = e.Value.JSON
-			}
+		vars.Apply(e)
+	}
+	wrote = map[string]json.RawMessage{}
+	for path, v := range started.Vars {
+		wrote[path] = v.JSON
+	}
+	for path, v := range vars {
+		if v.Step != nil {
+			wrote[path] = v.Written
 		}
 	}
 	return started, wrote, nil

@@ -332,6 +332,8 @@ type Execution struct {
 	Next        string                     `json:"next,omitempty" doc:"Step that a decision leads to"`
 	Used        journal.Usage              `json:"-"`
 	State       map[string]json.RawMessage `json:"state,omitempty" doc:"Variables of the run after the step"`
+
+	visit report.StepVisit
 }
 
 // Decided is the decision about a gate.
@@ -414,47 +416,32 @@ func (h *executionReader) apply(e journal.Event) error {
 // update adds an event to an execution.
 func (h *executionReader) update(rec *Execution, ev *report.Event) {
 	rec.Used = ev.Step.Used
-	switch ev.Type {
-	case report.TaskStarted:
-		rec.Attempts, rec.Missing = ev.Work.Attempt+1, ev.MissingReads()
-	case report.TaskFinished:
-		if ev.Final() {
-			h.end(rec, ev, string(ev.Class))
-		}
-	case report.GateDecided:
-		if ev.Outcome != journal.OutcomeRerun {
-			d := ev.Verdict()
-			rec.Decided = &d
-			h.end(rec, ev, ev.Reason)
-		}
-	case report.StepSkipped:
-		h.end(rec, ev, report.ReasonCondition)
-		h.leave(rec, ev)
-	case report.StepFinished:
-		if rec.Outcome == "" {
-			h.end(rec, ev, ev.Reason)
-		}
-		h.leave(rec, ev)
+	rec.visit.Apply(ev)
+	if n := len(rec.visit.Attempts); n > 0 {
+		last := rec.visit.Attempts[n-1]
+		rec.Attempts, rec.Missing = last.Number, last.MissingReads
+	}
+	if !rec.visit.Ended.IsZero() {
+		h.end(rec, ev)
 	}
 }
 
-// end adds how an execution ended, and its result.
-func (h *executionReader) end(rec *Execution, ev *report.Event, reason string) {
-	rec.Outcome, rec.Reason, rec.Error = ev.Outcome, reason, ev.Error
-	if ev.Value.IsZero() {
-		return
+// end adds how an execution ended, its result, and the state after it.
+func (h *executionReader) end(rec *Execution, ev *report.Event) {
+	own := ev.Own()
+	rec.Outcome, rec.Reason, rec.Error = own.Outcome, own.Reason, own.Error
+	if d := ev.Verdict(); d.Outcome != "" {
+		rec.Decided = &d
 	}
-	raw, err := h.program.Raw(ev.Value)
-	if err != nil {
-		raw = nil // reading the value reports the error
+	if !own.Value.IsZero() {
+		raw, err := h.program.Raw(own.Value)
+		if err != nil {
+			raw = nil // reading the value reports the error
+		}
+		rec.Result = raw
+		rec.Writes = xslices.Map(own.Writes, func(w journal.Write) string { return w.Path })
 	}
-	rec.Result = raw
-	rec.Writes = xslices.Map(ev.Writes, func(w journal.Write) string { return w.Path })
-}
-
-// leave adds the time and the state after an execution.
-func (h *executionReader) leave(rec *Execution, ev *report.Event) {
-	rec.Ended = ev.At.Time().Format(time.RFC3339Nano)
+	rec.Ended = rec.visit.Ended.Format(time.RFC3339Nano)
 	state := h.in.Values()
 	if f := state.Frames[ev.Step.Place.Frame]; f != nil && h.wants(rec) {
 		rec.State = state.Variables(h.program, f)

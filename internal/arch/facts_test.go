@@ -82,6 +82,124 @@ func TestFactsAreInterpretedInOnePlace(t *testing.T) {
 	}
 }
 
+// otherFolds are the functions outside of report that switch over types of events and keep state in doing so, and why.
+var otherFolds = map[string]string{
+	"internal/web/story.go converse": "it makes the messages of a conversation, with the chunks of a reply so far",
+}
+
+// TestEventsAreFoldedInOnePlace rejects switches over types of report.Events whose cases assign to fields or elements,
+// outside of internal/report: what readers need to know of several events is in report.History and report.Variables.
+// The readers below internal/report are exempt: the state of what is open is part of their checkpoints.
+func TestEventsAreFoldedInOnePlace(t *testing.T) {
+	root := moduleRoot(t)
+	types := eventTypes(t, filepath.Join(root, "internal/report/event.go"))
+	if !types["StepStarted"] || len(types) < 40 {
+		t.Fatalf("found %d types of events", len(types))
+	}
+	seen := map[string]bool{}
+	err := filepath.WalkDir(filepath.Join(root, "internal"), func(name string, d fs.DirEntry, err error) error {
+		if err != nil || d.IsDir() || filepath.Ext(name) != ".go" || strings.HasSuffix(name, "_test.go") {
+			return err
+		}
+		rel, err := filepath.Rel(root, name)
+		if err != nil {
+			return err
+		}
+		if rel = filepath.ToSlash(rel); strings.HasPrefix(rel, "internal/report/") {
+			return nil
+		}
+		fset := token.NewFileSet()
+		file, err := parser.ParseFile(fset, name, nil, parser.SkipObjectResolution)
+		if err != nil {
+			return err
+		}
+		for _, decl := range file.Decls {
+			where := rel
+			if f, ok := decl.(*ast.FuncDecl); ok {
+				where += " " + f.Name.Name
+			}
+			for _, found := range folds(decl, types) {
+				if seen[where] = true; otherFolds[where] == "" {
+					t.Errorf("%s:%d: state is made of several events; use report.History or report.Variables", rel,
+						fset.Position(found.Pos()).Line)
+				}
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name := range otherFolds {
+		if !seen[name] {
+			t.Errorf("%s does not keep state any more", name)
+		}
+	}
+}
+
+// eventTypes returns the names of the constants of type EventType.
+func eventTypes(t *testing.T, name string) map[string]bool {
+	t.Helper()
+	file, err := parser.ParseFile(token.NewFileSet(), name, nil, parser.SkipObjectResolution)
+	if err != nil {
+		t.Fatal(err)
+	}
+	types := map[string]bool{}
+	ast.Inspect(file, func(n ast.Node) bool {
+		if spec, ok := n.(*ast.ValueSpec); ok {
+			if typ, ok := spec.Type.(*ast.Ident); ok && typ.Name == "EventType" {
+				types[spec.Names[0].Name] = true
+			}
+		}
+		return true
+	})
+	return types
+}
+
+// folds returns the switches in a node with a case that names a type of events and assigns to a field or an element.
+func folds(in ast.Node, types map[string]bool) (found []ast.Node) {
+	keeps := func(target ast.Expr) bool {
+		switch target.(type) {
+		case *ast.SelectorExpr, *ast.IndexExpr, *ast.StarExpr:
+			return true
+		}
+		return false
+	}
+	ast.Inspect(in, func(n ast.Node) bool {
+		clause, ok := n.(*ast.CaseClause)
+		if !ok {
+			return true
+		}
+		named, kept := false, false
+		for _, e := range clause.List {
+			ast.Inspect(e, func(n ast.Node) bool {
+				sel, ok := n.(*ast.SelectorExpr)
+				if ok && types[sel.Sel.Name] {
+					pkg, ok := sel.X.(*ast.Ident)
+					named = named || ok && pkg.Name == "report"
+				}
+				return true
+			})
+		}
+		for _, stmt := range clause.Body {
+			ast.Inspect(stmt, func(n ast.Node) bool {
+				switch x := n.(type) {
+				case *ast.AssignStmt:
+					kept = kept || slices.ContainsFunc(x.Lhs, keeps)
+				case *ast.IncDecStmt:
+					kept = kept || keeps(x.X)
+				}
+				return true
+			})
+		}
+		if named && kept {
+			found = append(found, clause)
+		}
+		return true
+	})
+	return found
+}
+
 // factTypes returns the names of the types that have a method factName.
 func factTypes(t *testing.T, name string) map[string]bool {
 	t.Helper()
@@ -143,7 +261,26 @@ func factTests(in ast.Node, facts map[string]bool) (found []ast.Node) {
 	return found
 }
 
-// The rule itself is tested: a pattern that matches nothing passes, too.
+// The rules themselves are tested: a pattern that matches nothing passes, too.
+func TestFoldsAreFound(t *testing.T) {
+	types := map[string]bool{"StepStarted": true, "StepFinished": true}
+	for code, want := range map[string]int{
+		`switch e.Type { case report.StepStarted: s.n++; case report.StepFinished: s.done[e.Step] = true }`: 2,
+		`switch { case e.Type == report.StepStarted && ok: if x { s.last = e.At } }`:                        1,
+		`switch e.Type { case report.StepStarted, report.StepFinished: return out.send("changed") }`:        0,
+		`switch e.Type { case report.StepStarted: name = e.Step.Name }`:                                     0,
+		`switch e.Type { case ir.StepStarted: s.n++ }`:                                                      0,
+	} {
+		file, err := parser.ParseFile(token.NewFileSet(), "p.go", "package p; func f() { "+code+" }", 0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := len(folds(file, types)); got != want {
+			t.Errorf("%s: found %d cases, want %d", code, got, want)
+		}
+	}
+}
+
 func TestQuestionsAboutFactsAreFound(t *testing.T) {
 	facts := map[string]bool{"RunStarted": true, "RunFinished": true}
 	for code, want := range map[string]int{

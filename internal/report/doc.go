@@ -7,4 +7,5 @@ package report
 // rebuilt. Follow feeds a Sink from the journal in a goroutine of its own, so
 // that no reader slows a run down. Interpreter turns facts into Events, which
 // have everything that readers show; it is the only place that interprets
-// facts. Writer keeps one file for each run, made of the lines of a Projector.
+// facts. History and Variables are what several events of a run say together.
+// Writer keeps one file for each run, made of the lines of a Projector.

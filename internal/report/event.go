@@ -118,24 +118,40 @@ func (e *Event) State() journal.State {
 	return journal.StateAfter(e.Fact)
 }
 
-// Changes returns the variables that StepFinished or StateEdited changes, and their value.
-func (e *Event) Changes() ([]journal.Write, journal.Value) {
-	if x, ok := e.Fact.(journal.StateEdited); ok {
+// changes returns the variables that an event changes, and their value. The writes of a task are those of its step.
+func (e *Event) changes() ([]journal.Write, journal.Value) {
+	switch e.Type {
+	case StateEdited:
+		x, _ := e.Fact.(journal.StateEdited)
 		return []journal.Write{{Path: x.Path}}, x.Value
+	case StepFinished:
+		return e.Writes, e.Value
 	}
-	return e.Writes, e.Value
+	return nil, journal.Value{}
+}
+
+// Own returns how the task or the gate of a step has ended that StepFinished or StepSkipped reports, without the hooks
+// that the step has run.
+func (e *Event) Own() Ending {
+	end := e.Ending
+	switch x := e.Fact.(type) {
+	case journal.TaskEnded:
+		end.Outcome, end.Class, end.Reason, end.Error = x.Outcome, x.Class, string(x.Class), x.Error
+		end.Value = x.Value
+	case journal.GateDecided:
+		end.Outcome, end.Class, end.Reason, end.Error = x.Outcome, x.Class, x.Reason, x.Error
+		end.Value = x.Value
+	}
+	if e.Type == StepSkipped {
+		end.Reason = ReasonCondition
+	}
+	return end
 }
 
 // Final reports whether TaskFinished ends its step: no further attempt or task of the visit follows.
 func (e *Event) Final() bool {
 	x, _ := e.Fact.(journal.TaskEnded)
 	return x.Final
-}
-
-// MissingReads returns what a task that has started reads and no step has written.
-func (e *Event) MissingReads() []string {
-	x, _ := e.Fact.(journal.TaskStarted)
-	return x.MissingReads
 }
 
 // Ending describes how a run, a step, a task or a branch ended.

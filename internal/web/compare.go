@@ -134,7 +134,7 @@ func (p *comparePage) fill() {
 	fact("Duration", report.Duration(p.A.Took), report.Duration(p.B.Took))
 	fact("Tokens", report.Number(p.A.Tokens), report.Number(p.B.Tokens))
 	fact("Cost", price.Spent(p.A.Cost), price.Spent(p.B.Cost))
-	fact("Steps done", report.Number(p.A.story.done), report.Number(p.B.story.done))
+	fact("Steps done", report.Number(p.A.story.Done), report.Number(p.B.story.Done))
 	fact("Started by", cmp.Or(visible(p.A.By), "—"), cmp.Or(visible(p.B.By), "—"))
 	p.paths()
 	for _, name := range slices.Sorted(maps.Keys(union(p.A.output, p.B.output))) {

@@ -423,19 +423,21 @@ func (h *Handler) detail(r *request, a *ask) (*askDetail, error) {
 		if name == app.AnswerSchema && d.Answer != nil { // the form shows it
 			continue
 		}
-		value := a.Gate.Shows[name]
+		value, known := a.Gate.Shows[name], origins.variables[name]
 		e := evidence{
-			Name: visible(name), Value: value, Size: len(value), Writer: visible(origins.writer[name]),
-			File: visible(a.Gate.Files[name]), Missing: string(value) == "null",
+			Name: visible(name), Value: value, Size: len(value), File: visible(a.Gate.Files[name]),
+			Edited: known.Edited, Missing: string(value) == "null",
+			Untrusted: a.Run.Untrusted && app.FromInput(name),
 		}
 		// Text from outside of the project and the results of tools can contain instructions that aim at the person who
 		// decides.
-		e.Untrusted = a.Run.Untrusted && app.FromInput(name) || origins.tool[name]
-		before := origins.before[name]
-		if last := origins.last[name]; e.File != "" && last != nil && !slices.Equal(lines(last), lines(value)) {
+		if s := known.Step; s != nil {
+			e.Writer, e.Untrusted = visible(s.Label()), e.Untrusted || s.Kind == "tool"
+		}
+		before := known.Before
+		if last := known.Value; e.File != "" && last != nil && !slices.Equal(lines(last), lines(value)) {
 			before, e.Edited = last, true // the file counts as it is now
 		}
-		e.Edited = e.Edited || origins.edited[name]
 		if before != nil {
 			e.Diff = diffValues(before, value)
 		}
@@ -489,46 +491,32 @@ func following(p *ir.Program, key string) (approve, reject string, ends bool) {
 	return title(approve), title(reject), ends
 }
 
-// origins is where the values that a gate shows come from. The maps are by the names of variables.
+// origins is where the values that a gate shows come from.
 type origins struct {
-	opened time.Time
-	// The step that wrote the value last, and whether it was a call of a tool. edited: a person has changed the value
-	// since.
-	writer map[string]string
-	tool   map[string]bool
-	edited map[string]bool
-	// The value that was written last.
-	last   map[string]json.RawMessage
-	before map[string]json.RawMessage // the previous value, if it has changed since it was first written
+	opened    time.Time
+	variables report.Variables
 }
 
 // origins reads the events of a run up to now. A gate can open several times, as in a loop: opened is the last time.
 func (h *Handler) origins(r *request, run *app.Run, gate string) (*origins, error) {
-	out := &origins{
-		writer: map[string]string{}, tool: map[string]bool{}, edited: map[string]bool{},
-		last: map[string]json.RawMessage{}, before: map[string]json.RawMessage{},
+	_, events, err := h.interpret(r.Context(), run)
+	if err != nil {
+		return nil, err
 	}
-	err := h.events(r.Context(), run, func(e *event) error {
-		switch e.Type {
-		case report.GateOpened:
-			if e.Work.Place.Key() == gate {
-				out.opened = e.At.Time()
-			}
-		case report.StepFinished, report.StateEdited:
-			changed, value := e.Changes()
-			for _, w := range changed {
-				if out.last[w.Path] != nil {
-					out.before[w.Path] = out.last[w.Path]
-				}
-				out.last[w.Path], out.edited[w.Path] = value.JSON, e.Type == report.StateEdited
-				if e.Step != nil {
-					out.writer[w.Path], out.tool[w.Path] = e.Step.Label(), e.Step.Kind == "tool"
-				}
-			}
+	out := &origins{variables: report.Variables{}}
+	for e, err := range events {
+		if err != nil {
+			return nil, err
 		}
-		return nil
-	})
-	return out, err
+		if run.Root != "" && e.Run.ID != run.ID {
+			continue
+		}
+		if e.Type == report.GateOpened && e.Work.Place.Key() == gate {
+			out.opened = e.At.Time()
+		}
+		out.variables.Apply(e)
+	}
+	return out, nil
 }
 
 // Limits of the list of the latest decisions. The store has no index of decisions: they are looked for near the ends of

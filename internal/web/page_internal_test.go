@@ -112,8 +112,9 @@ func TestDecisionsAboutToolCallsSayTheAnswer(t *testing.T) {
 				t.Errorf("%s: got %+v, %v", c.word, view, err)
 			}
 		}
-		s := newStory("r", everyStep)
-		for e, err := range report.NewInterpreter("r", nil).Events(stream) {
+		in := report.NewInterpreter("r", nil)
+		s := newStory(in, "r", everyStep)
+		for e, err := range in.Events(stream) {
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -143,17 +144,83 @@ func TestLengthCountsTimeOnce(t *testing.T) {
 	}
 }
 
+// Calls of one task that overlap have a bar each, from the start of the call to its own end.
+func TestTimelineShowsCallsThatOverlap(t *testing.T) {
+	task := journal.TaskID{Place: journal.Place{Step: "act"}}
+	note := func(n int, kind, data string) journal.Fact {
+		return journal.TaskNoted{TaskID: task, N: n, Kind: kind, Data: json.RawMessage(data)}
+	}
+	in := report.NewInterpreter("r", nil)
+	s := newStory(in, "r", everyStep)
+	for i, fact := range []journal.Fact{ // one each second
+		journal.RunStarted{Name: "flow"},
+		journal.TaskStarted{TaskID: task, Kind: "agent"},
+		note(1, journal.NotePrompt, `{}`),
+		note(2, journal.NoteToolCall, `{"name": "read", "call_id": "a"}`),
+		note(3, journal.NoteToolCall, `{"name": "list", "call_id": "b"}`),
+		note(4, journal.NoteToolResult, `{"name": "read", "call_id": "a"}`),
+		note(5, journal.NoteToolResult, `{"name": "read", "call_id": "reported by an agent"}`),
+		note(6, journal.NoteReply, `{}`),
+		note(7, journal.NoteToolResult, `{"name": "list", "call_id": "b"}`),
+		note(8, journal.NoteToolCall, `{"name": "lost", "call_id": "a"}`),
+		journal.TaskEnded{TaskID: task, Outcome: journal.OutcomeOK, Final: true},
+		journal.RunFinished{Outcome: journal.OutcomeOK},
+	} {
+		e := journal.Event{Seq: journal.Seq(i + 1), At: journal.Millis(1000 * i), Fact: fact}
+		err := in.Interpret(&e, func(e *event) error {
+			s.apply(e)
+			return nil
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	var got []string
+	for _, row := range s.timeline(s.Ended, s.steps[0], "", 0).Rows[1:] {
+		bar := row.Segments[0]
+		got = append(got, fmt.Sprint(row.Label, " ", bar.Class, " ", row.Took, " at ", bar.X))
+	}
+	want := []string{"model mdl 5.0 s at 18.182%", "read tl 2.0 s at 27.273%", "list tl 4.0 s at 36.364%"}
+	if !slices.Equal(got, want) {
+		t.Errorf("%q, want %q", got, want)
+	}
+	var took []string
+	for _, m := range s.steps[0].Messages {
+		if m.Tool != nil {
+			took = append(took, fmt.Sprint(m.Tool.Name, " ", m.Tool.Took, " ", m.Tool.Done))
+		}
+	}
+	if want := []string{"read 2s true", "list 4s true", "read 0s true", "lost 0s false"}; !slices.Equal(took, want) {
+		t.Errorf("the messages are about %q, want %q", took, want)
+	}
+}
+
 // The time between the last event of a process that was killed and the next process counts as waiting, and once.
 func TestTimelineCountsTimeWithoutAProcessAsWaiting(t *testing.T) {
-	at := func(s int) time.Time { return time.Unix(int64(s), 0) }
-	calling, inner := &stepView{Path: "call", Started: at(0)}, &stepView{Path: "judge", Started: at(0)}
-	s := &story{
-		steps: []*stepView{calling, inner}, visits: map[string]int{}, started: at(0), last: at(4),
-		active: 6 * time.Second, open: map[*report.Step]*stepView{{Name: "call"}: calling, {Name: "judge"}: inner},
+	judge := journal.TaskID{Place: journal.Place{Frame: "call", Step: "judge"}}
+	in := report.NewInterpreter("r", nil).TrackBudgets()
+	s := newStory(in, "r", noStep)
+	for i, one := range []struct {
+		at   journal.Millis
+		fact journal.Fact
+	}{
+		{0, journal.RunStarted{Name: "flow"}},
+		{0, journal.StepEntered{Place: journal.Place{Step: "call"}, Mode: "call", Total: 1}},
+		{0, journal.FrameOpened{Frame: "call", Step: "call", Child: "child", Program: "judge"}},
+		{0, journal.TaskStarted{TaskID: judge, Kind: "test"}},
+		{4_000, journal.TaskNoted{TaskID: judge, N: 1, Kind: journal.NoteLogLine, Data: []byte(`{"text": "hm"}`)}},
+		{12_000, journal.Claimed{Owner: "2"}},
+	} {
+		err := in.Interpret(&journal.Event{Seq: journal.Seq(i + 1), At: one.at, Fact: one.fact}, func(e *event) error {
+			s.apply(e)
+			return nil
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
 	}
-	s.idle(at(12))
-	s.ended, calling.Ended, inner.Ended = at(14), at(14), at(14)
-	if got := s.timeline(at(20), nil, "", 0); got.Active != "6.0 s" || got.Waited != "8.0 s" {
-		t.Errorf("%s active, %s waiting", got.Active, got.Waited)
+	s.Until(time.UnixMilli(14_000), false)
+	if got := s.timeline(time.UnixMilli(14_000), nil, "", 0); got.Waited != "8.0 s" {
+		t.Errorf("%s waiting", got.Waited)
 	}
 }

@@ -47,7 +47,7 @@ type panel struct {
 const maxOpen = 20
 
 // folded reports whether the steps inside are not in the timeline.
-func (v *stepView) folded() bool { return v.Items > maxOpen }
+func folded(v *report.StepVisit) bool { return v.Items > maxOpen }
 
 // itemsPerPage is how many steps inside another one a page lists.
 const itemsPerPage = 50
@@ -55,14 +55,14 @@ const itemsPerPage = 50
 // list adds one page of the steps inside a folded step, the failed ones first. from is how many of them earlier pages
 // have.
 func (p *panel) list(s *story, from int) {
-	if !p.folded() {
+	if !folded(p.StepVisit) {
 		return
 	}
 	p.FirstItem = from
 	n := 0
 	for _, failed := range []bool{true, false} {
 		for _, v := range s.steps {
-			if v.parent != p.stepView || (v.State == journal.StateFailed) != failed {
+			if v.Parent != p.StepVisit || (v.State == journal.StateFailed) != failed {
 				continue
 			}
 			if n++; n <= from {
@@ -95,10 +95,11 @@ func (h *Handler) panel(r *request, p *runPage, s *story, path string, chosen *s
 	if path == "" {
 		return nil, nil
 	}
-	out := &panel{stepView: chosen, Visits: s.visits[path]}
+	out := &panel{stepView: chosen, Visits: s.Visited[path]}
 	if chosen == nil {
 		out.stepView, out.Pending = &stepView{
-			Name: path, Title: path, Path: path, State: journal.StatePending, Key: path + "#",
+			StepVisit: &report.StepVisit{State: journal.StatePending},
+			Name:      path, Title: path, Path: path, Key: path + "#",
 		}, true
 	}
 	from, _ := strconv.Atoi(r.URL.Query().Get("item")) // any other value means the first page

@@ -6,6 +6,7 @@ import (
 
 	"github.com/espalier-run/espalier/internal/ir"
 	"github.com/espalier-run/espalier/internal/journal"
+	"github.com/espalier-run/espalier/internal/report"
 )
 
 // Steps that a run has not come to are not done, whatever else has ended; what it inherits is.
@@ -25,7 +26,7 @@ func TestProgressCountsStepsOfTheFile(t *testing.T) {
 	} {
 		var s story
 		for _, path := range c.ended {
-			v := &stepView{}
+			v := &stepView{StepVisit: &report.StepVisit{}}
 			v.Path, v.Ended, v.State = path, time.Unix(1, 0), "ok"
 			s.steps = append(s.steps, v)
 		}

@@ -179,7 +179,7 @@ func (h *Handler) run(r *request) error {
 	if err != nil {
 		return err
 	}
-	p.Graph, p.Edited = inlineHTML(svg), s.edits
+	p.Graph, p.Edited = inlineHTML(svg), s.Edited
 	p.Done, p.Of = s.doneOf(p.program, p.From)
 	rest, err := h.o.App.Remaining(ctx, p.run)
 	if err != nil {
@@ -301,8 +301,8 @@ func (p *runPage) meters(s *story, rest *app.Remaining) {
 	add("tool_calls", "Tool calls", used.ToolCalls, held.ToolCalls, limits.ToolCalls, worst(rest.ToolCalls, ""), number)
 	// Providers and machines can always take longer.
 	seconds := func(n int64) string { return report.Duration(time.Duration(n) * time.Second) }
-	active := int64(s.active.Seconds())
-	add("seconds", "Active time", active, 0, limits.ActiveSeconds, "", seconds).Used = report.Duration(s.active)
+	active := int64(s.Active.Seconds())
+	add("seconds", "Active time", active, 0, limits.ActiveSeconds, "", seconds).Used = report.Duration(s.Active)
 	if used.Dollars == 0 && limits.Dollars == nil {
 		return
 	}
@@ -345,7 +345,7 @@ func (h *Handler) explain(r *request, p *runPage, s *story) error {
 	}
 	w.Error = sentence(cmp.Or(w.Error, report.ReasonWords(end.Reason), "the run failed"))
 	if p.MayEdit && end.From != "" {
-		if w.Fields, err = h.correctable(r, p.run, end.From, s.visits[end.From]); err != nil {
+		if w.Fields, err = h.correctable(r, p.run, end.From, s.Visited[end.From]); err != nil {
 			return err
 		}
 	}
@@ -694,11 +694,11 @@ func (h *Handler) state(r *request, p *runPage) error {
 		return err
 	}
 	from, _ := strconv.Atoi(r.URL.Query().Get("from")) // any other value means the first page
-	names := slices.Sorted(maps.Keys(s.writes))
+	names := slices.Sorted(maps.Keys(s.Variables))
 	from = min(max(from, 0), len(names))
 	list := []evidence{}
 	for _, name := range names[from:min(from+linesPerPage, len(names))] {
-		list = append(list, evidence{Name: visible(name), Value: s.writes[name]})
+		list = append(list, evidence{Name: visible(name), Value: s.Variables[name].Value})
 	}
 	p.Records = list
 	if from > 0 {

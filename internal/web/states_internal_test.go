@@ -16,7 +16,7 @@ func TestPictureAndStoryAgreeOnStates(t *testing.T) {
 	for _, r := range reporttest.All(t) {
 		outline := report.NewOutline(r.Program)
 		in := report.NewInterpreter(reporttest.Run, func(string) (*report.Outline, error) { return outline, nil })
-		s := newStory(reporttest.Run, noStep)
+		s := newStory(in, reporttest.Run, noStep)
 		picture := graph.Build(r.Program, graph.Options{})
 		tracker := picture.Track(r.Program, "")
 		for _, a := range r.Appends {
@@ -33,8 +33,10 @@ func TestPictureAndStoryAgreeOnStates(t *testing.T) {
 				}
 			}
 			open := map[string][]journal.State{}
-			for _, v := range s.open {
-				open[v.Path] = append(open[v.Path], v.State)
+			for _, v := range s.steps {
+				if v.Ended.IsZero() {
+					open[v.Path] = append(open[v.Path], v.State)
+				}
 			}
 			for _, n := range picture.Nodes {
 				states := open[n.Step]

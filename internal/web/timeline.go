@@ -100,7 +100,7 @@ const rowsPerPage = 100
 // Times become per cent of the time from the start of the run to its end, or to now.
 func (s *story) timeline(now time.Time, chosen *stepView, show string, from int) timeline {
 	scale := s.scale(now)
-	t := timeline{First: from, Show: show, Axis: axis(scale.total), Active: report.Duration(s.active)}
+	t := timeline{First: from, Show: show, Axis: axis(scale.total), Active: report.Duration(s.Active)}
 	t.Filters, t.All = s.filters()
 	shown := 0
 	for _, v := range s.steps {
@@ -108,7 +108,7 @@ func (s *story) timeline(now time.Time, chosen *stepView, show string, from int)
 		switch {
 		case show != "" && v.State != journal.State(show):
 			continue
-		case show == "" && v != chosen && (v.Depth > 1 || v.parent != nil && v.parent.folded()):
+		case show == "" && v != chosen && (v.Depth > 1 || v.Parent != nil && folded(v.Parent)):
 			continue
 		}
 		shown++
@@ -139,7 +139,7 @@ func (s *story) waited(now, end time.Time) (took, since string) {
 	for _, v := range s.steps {
 		if v.Depth == 0 { // only the waits of the main lines of the run and its child runs count
 			waits = append(waits, v.holds(end)...)
-			waiting = waiting || !v.asked.IsZero() && s.ended.IsZero()
+			waiting = waiting || !v.Waiting.IsZero() && s.Ended.IsZero()
 		}
 	}
 	all := length(waits)
@@ -162,14 +162,14 @@ func (s *story) lane(v *stepView, scale scale) lane {
 		Step: v.Path, Label: visible(v.Place), State: stateView{v.State}, Sub: v.Depth > 0,
 		Took: report.Duration(over.Sub(v.Started)),
 	}
-	if v.Ended.IsZero() && s.ended.IsZero() { // the browser counts on from this time
+	if v.Ended.IsZero() && s.Ended.IsZero() { // the browser counts on from this time
 		l.Since = v.Started.UTC().Format(time.RFC3339Nano)
 	}
-	if s.visits[v.Path] > 1 {
+	if s.Visited[v.Path] > 1 {
 		l.Visit = v.Visit
 	}
 	switch {
-	case v.folded():
+	case folded(v.StepVisit):
 		l.Note = v.count()
 	case v.Child != "":
 		l.Note = "child run " + short(v.Child)
@@ -191,10 +191,10 @@ func (s *story) lane(v *stepView, scale scale) lane {
 
 // holds returns when a step has waited; a wait that is not over lasts until end.
 func (v *stepView) holds(end time.Time) []interval {
-	if v.asked.IsZero() {
+	if v.Waiting.IsZero() {
 		return v.Waits
 	}
-	return append(v.Waits[:len(v.Waits):len(v.Waits)], interval{"waits", "hold", v.asked, end})
+	return append(v.Waits[:len(v.Waits):len(v.Waits)], interval{Start: v.Waiting, End: end})
 }
 
 // scale maps times of a run to the width of the chart.
@@ -205,11 +205,11 @@ type scale struct {
 
 // scale returns the scale of the run: until its end, or until now.
 func (s *story) scale(now time.Time) scale {
-	end := s.ended
+	end := s.Ended
 	if end.IsZero() {
 		end = now
 	}
-	return scale{s.started, end, max(end.Sub(s.started), time.Millisecond)}
+	return scale{s.Started, end, max(end.Sub(s.Started), time.Millisecond)}
 }
 
 // at returns the position of a time in per cent; the zero time is the end.
@@ -295,11 +295,19 @@ func (v *stepView) parts(bar func(class string, state journal.State, a, b time.T
 			add(fmt.Sprintf("attempt %d", a.N), bar("w", state, a.Started, a.Ended), a.Ended.Sub(a.Started))
 		}
 	}
-	for i, c := range v.Calls {
-		if i == rowsPerPage/4 {
+	shown := 0
+	for _, c := range v.Calls {
+		if c.End.IsZero() {
+			continue
+		}
+		if shown++; shown > rowsPerPage/4 {
 			break
 		}
-		add(c.Label, bar(c.Kind, "", c.Start, c.End), c.End.Sub(c.Start))
+		label, kind := visible(c.Tool), "tl"
+		if c.Model {
+			label, kind = "model", "mdl"
+		}
+		add(label, bar(kind, "", c.Start, c.End), c.End.Sub(c.Start))
 	}
 	return out
 }
