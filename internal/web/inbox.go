@@ -522,13 +522,22 @@ func (h *Handler) origins(r *request, run *app.Run, gate string) (*origins, erro
 				}
 				out.last[w.Path], out.edited[w.Path] = value.JSON, e.Type == report.StateEdited
 				if e.Step != nil {
-					out.writer[w.Path], out.tool[w.Path] = e.Step.Label(), e.Step.Kind == "tool"
+					out.writer[w.Path], out.tool[w.Path] = e.Step.Label(), callsTool(e.Step)
 				}
 			}
 		}
 		return nil
 	})
 	return out, err
+}
+
+// callsTool reports whether the task of a step is a call of a tool.
+func callsTool(s *report.Step) bool {
+	if s.Info == nil {
+		return false
+	}
+	task, ok := s.Info.Step.Action.(ir.Task)
+	return ok && task.Describe().Tool != ""
 }
 
 // Limits of the list of the latest decisions. The store has no index of decisions: they are looked for near the ends of
