@@ -186,8 +186,8 @@ func NewSet(kinds ...Kind) Set {
 	return s
 }
 
-// Describe fills in the traits of all tasks of a program and of the programs that it calls. A task of a kind that is not
-// in the set keeps its own.
+// Describe fills in the traits of all tasks of a program and of the programs that it calls. A task of a kind that is
+// not in the set keeps its own.
 func (s Set) Describe(p *ir.Program) {
 	for step := range p.Steps() {
 		t := step.Task()
