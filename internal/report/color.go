@@ -74,7 +74,7 @@ func KindColor(kind string) Color {
 		return Cyan
 	case "gate", "waitpoint":
 		return Red
-	case KindAgent, KindCall:
+	case KindAgent, KindCall, "skill", "worker":
 		return Purple
 	case "decision", "route":
 		return Amber
