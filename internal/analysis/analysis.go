@@ -33,6 +33,7 @@ func Run(
 	compiled := formats.Compile(f, reader{p, ctx})
 	list := compiled.Diagnostics
 	if compiled.Program != nil && ctx.Err() == nil {
+		kinds.Describe(compiled.Program)
 		list = append(list, check.Program(compiled.Program, kinds)...)
 		for _, check := range checks {
 			list = append(list, check(compiled.Program)...)

@@ -184,7 +184,7 @@ func scriptFacts(p *ir.Program) (known registry.ScriptFacts) {
 	dialogs := map[string]bool{}
 	for s := range p.Steps() {
 		if t := s.Task(); t != nil {
-			dialogs[s.ID] = t.Settings.Get("dialog") != nil
+			dialogs[s.ID] = t.Describe().Dialog
 		}
 	}
 	for _, cost := range check.Estimate(&unlimited, catalog.Kinds()).PerStep {

@@ -25,6 +25,7 @@ import (
 type unit struct{}
 
 func (unit) Name() string                                    { return "unit" }
+func (unit) Traits(*ir.Program, *ir.Task) ir.Traits          { return ir.Traits{} }
 func (unit) Understands(*ir.Task) error                      { return nil }
 func (unit) Check(*ir.Program, *ir.Step, *ir.Task) diag.List { return nil }
 func (unit) Uses(*ir.Task) stepkind.Uses                     { return stepkind.Uses{} }

@@ -322,7 +322,7 @@ func (b *builder) passed() bool {
 		if gate, ok := s.Action.(ir.Gate); ok && gate.Verdict != nil {
 			task = *gate.Verdict
 		}
-		if !call.PassReads && task.Kind != "tool" && task.Kind != "script" {
+		if !call.PassReads && !task.Describe().PassReads {
 			continue
 		}
 		if slices.ContainsFunc(s.Reads, func(r ir.Ref) bool {

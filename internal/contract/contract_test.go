@@ -108,6 +108,7 @@ func TestContractsMatchGoldenFiles(t *testing.T) {
 			if result.Diagnostics.Errors() || result.Program == nil {
 				t.Fatal(result.Diagnostics)
 			}
+			catalog.Kinds().Describe(result.Program)
 			got := contracts(result.Program)
 			for i := range result.Program.Children {
 				got += contracts(&result.Program.Children[i])

@@ -633,16 +633,14 @@ func (b *builder) detail(st *ir.Step) string {
 	return ""
 }
 
-// taskDetail returns the only setting of a task that a picture shows. It omits the name of an agent that is not in the
-// file, because its author does not know it.
+// taskDetail returns what does the work of a task. It omits the name of an agent that is not in the file, because its
+// author does not know it.
 func (b *builder) taskDetail(t ir.Task) string {
-	for _, name := range []string{"agent", "tool", "language"} {
-		text := setting(t, name)
-		if agent := b.program.Agent(text); text != "" && (name != "agent" || agent == nil || !agent.Implied) {
-			return clean(text)
-		}
+	traits := t.Describe()
+	if agent := b.program.Agent(traits.Agent); agent != nil && agent.Implied {
+		traits.Agent = ""
 	}
-	return ""
+	return clean(cmp.Or(traits.Agent, traits.Tool, traits.Language))
 }
 
 // setting returns a setting of a task that is a text, or "".
@@ -660,10 +658,8 @@ func (b *builder) approvalNotes(st *ir.Step) []Note {
 	if t == nil || b.approved == nil {
 		return nil
 	}
-	for _, name := range []string{"tool", "operation"} {
-		if tool := setting(*t, name); tool != "" && b.approved(tool) {
-			return []Note{{NoteWait, "until a person approves the call"}}
-		}
+	if tool := t.Describe().Tool; tool != "" && b.approved(tool) {
+		return []Note{{NoteWait, "until a person approves the call"}}
 	}
 	return nil
 }

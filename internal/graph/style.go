@@ -48,17 +48,17 @@ const (
 	IconStop     Icon = "stop"
 )
 
-// toneAndIcon returns the tone and icon of a step. They depend on its action, not on its format. Unlisted task kinds have
-// side effects, like a tool.
+// toneAndIcon returns the tone and icon of a step. They depend on its action and on the nature of its task, not on its
+// format.
 func toneAndIcon(a ir.Action) (Tone, Icon) {
 	switch a := a.(type) {
 	case ir.Task:
-		switch a.Kind {
-		case "agent":
+		switch a.Describe().Nature {
+		case ir.Asks:
 			return ToneSkill, IconSpark
-		case "transform", "script":
+		case ir.Computes:
 			return ToneTransform, IconGear
-		case "combine":
+		case ir.Combines:
 			return ToneBundle, IconParallel
 		default:
 			return ToneTool, IconWrench

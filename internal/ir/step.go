@@ -73,6 +73,9 @@ type Step struct {
 	Span      source.Span `json:"span,omitzero"` // of the ID, or of the whole step if it has no ID
 }
 
+// TypeHook is the Type of steps that run hooks, in every format.
+const TypeHook = "hook"
+
 // Title returns the step's display name. A step that the format's lowering has created is called after the step of the
 // file that it belongs to, which is the first part of its ID.
 func (s *Step) Title() string {
@@ -80,7 +83,7 @@ func (s *Step) Title() string {
 	switch gate, isGate := s.Action.(Gate); {
 	case s.Label != "":
 		return s.Label
-	case !s.Implied || !generated || s.Type == "hook":
+	case !s.Implied || !generated || s.Type == TypeHook:
 		return s.ID
 	case isGate && gate.Decider == Event:
 		return replyTo + name
@@ -364,6 +367,8 @@ type Action interface{ actionName() string }
 type Task struct {
 	Kind     string   `json:"kind"`
 	Settings Settings `json:"settings,omitempty"`
+	// Traits are filled in when a file is analyzed. Readers call Describe.
+	Traits *Traits `json:"traits,omitempty"`
 }
 
 // Route only chooses among its step's edges.

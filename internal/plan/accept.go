@@ -484,26 +484,18 @@ func (d *decider) judge(f *Frame, step *ir.Step, ended *journal.TaskEnded) {
 		return
 	}
 	method := MethodAutomated
-	if step.Task().Kind == "agent" {
+	by := step.Task().Describe()
+	if by.Nature == ir.Asks {
 		method = MethodCritic
 	}
 	result := ir.GateApproved
 	if !approved {
 		ended.Outcome, result = journal.OutcomeRejected, ir.GateRejected
 	}
-	ended.Value = gateValue(result, method, journal.Actor{User: reviewer(step.Task())}, evidence(raw), d.now, raw)
+	// The author of the verdict is the agent, the tool, or the kind of work.
+	author := journal.Actor{User: cmp.Or(by.Agent, by.Tool, step.Task().Kind)}
+	ended.Value = gateValue(result, method, author, evidence(raw), d.now, raw)
 	ended.Writes = d.writes(f, step)
-}
-
-// reviewer returns the author of a verdict that no person gives: the agent, the tool, or the kind of work.
-func reviewer(t *ir.Task) string {
-	for _, setting := range []string{"agent", "tool"} {
-		var name string
-		if json.Unmarshal(t.Settings.Get(setting), &name) == nil && name != "" {
-			return name
-		}
-	}
-	return t.Kind
 }
 
 // evidence returns the evidence or the reason of a verdict, if it is text.

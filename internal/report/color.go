@@ -1,5 +1,7 @@
 package report
 
+import "github.com/espalier-run/espalier/internal/ir"
+
 // Color is a color of the terminal's palette, which follows the user's theme.
 type Color string
 
@@ -35,7 +37,35 @@ func (p Palette) Paint(c Color, text string) string {
 	return c.Paint(text)
 }
 
-// KindColor returns the color of a kind of step, as in pictures of workflows.
+// Color returns the color of a step, as in pictures of workflows.
+func (s *Step) Color() Color {
+	if s.Info == nil {
+		return KindColor(s.Kind)
+	}
+	switch a := s.Info.Step.Action.(type) {
+	case ir.Task:
+		switch a.Describe().Nature {
+		case ir.Asks:
+			return Purple
+		case ir.Computes:
+			return Blue
+		case ir.Combines:
+			return Cyan
+		}
+		return Green
+	case ir.Parallel:
+		return Cyan
+	case ir.Gate:
+		return Red
+	case ir.Call:
+		return Purple
+	case ir.Route:
+		return Amber
+	}
+	return Plain
+}
+
+// KindColor returns the color of the kind of step that a record names. Records do not say what the step's task does.
 func KindColor(kind string) Color {
 	switch kind {
 	case "transform", "script":
@@ -44,7 +74,7 @@ func KindColor(kind string) Color {
 		return Cyan
 	case "gate", "waitpoint":
 		return Red
-	case KindAgent, KindCall:
+	case KindAgent, KindCall, "skill", "worker":
 		return Purple
 	case "decision", "route":
 		return Amber

@@ -1,7 +1,7 @@
 package report
 
 import (
-	"encoding/json"
+	"cmp"
 	"strconv"
 
 	"github.com/espalier-run/espalier/internal/ir"
@@ -82,8 +82,8 @@ const (
 func kindOf(s *ir.Step) string {
 	switch a := s.Action.(type) {
 	case ir.Task:
-		if a.Kind == KindAgent || a.Kind == KindCommand || a.Kind == KindOperation || s.Type == "" {
-			return a.Kind
+		if name := a.Describe().Record; name != "" || s.Type == "" {
+			return cmp.Or(name, a.Kind)
 		}
 	case ir.Parallel:
 		return KindParallel
@@ -103,12 +103,10 @@ func kindOf(s *ir.Step) string {
 	return s.Type
 }
 
-// agentOf returns the agent in the settings of a task, or "".
-func agentOf(s *ir.Step) (id string) {
+// agentOf returns the agent of a step's task, or "".
+func agentOf(s *ir.Step) string {
 	if t := s.Task(); t != nil {
-		if raw := t.Settings.Get("agent"); raw != nil && json.Unmarshal(raw, &id) != nil {
-			return ""
-		}
+		return t.Describe().Agent
 	}
-	return id
+	return ""
 }

@@ -20,6 +20,8 @@ type Kind interface {
 	// mistake in a format, not in a workflow: formats report what they cannot
 	// read themselves.
 	Understands(t *ir.Task) error
+	// Traits returns what readers of programs ask about a task instead of its kind.
+	Traits(p *ir.Program, t *ir.Task) ir.Traits
 	// Check reports mistakes of the author in the settings of a task. s is the
 	// step that the task belongs to. Formats report missing and empty settings.
 	Check(p *ir.Program, s *ir.Step, t *ir.Task) diag.List
@@ -144,13 +146,20 @@ type Cost struct {
 }
 
 // Base implements Kind, except for Name, for settings that decode into S:
-// nothing to check, the names under "agent" and "tool" as uses, and no cost.
+// nothing to check, the names under "agent" and "tool" as traits and uses, and no cost. The work acts on the world.
 type Base[S any] struct{}
 
 // Understands reports settings that do not decode.
 func (Base[S]) Understands(t *ir.Task) error {
 	_, err := Decode[S](t)
 	return err
+}
+
+// Traits returns the agent and the tool that the settings name.
+func (Base[S]) Traits(_ *ir.Program, t *ir.Task) ir.Traits {
+	agent, _ := nameOf(t, "agent")
+	tool, _ := nameOf(t, "tool")
+	return ir.Traits{Nature: ir.Acts, Agent: agent.Name, Tool: tool.Name}
 }
 
 // Check finds nothing.
@@ -175,4 +184,23 @@ func NewSet(kinds ...Kind) Set {
 		s[k.Name()] = k
 	}
 	return s
+}
+
+// Describe fills in the traits of all tasks of a program and of the programs that it calls. A task of a kind that is
+// not in the set keeps its own.
+func (s Set) Describe(p *ir.Program) {
+	for step := range p.Steps() {
+		t := step.Task()
+		if t == nil || s[t.Kind] == nil {
+			continue
+		}
+		traits := s[t.Kind].Traits(p, t)
+		t.Traits = &traits
+		if _, whole := step.Action.(ir.Task); whole {
+			step.Action = *t
+		}
+	}
+	for i := range p.Children {
+		s.Describe(&p.Children[i])
+	}
 }

@@ -432,7 +432,7 @@ func (h *Handler) detail(r *request, a *ask) (*askDetail, error) {
 		// Text from outside of the project and the results of tools can contain instructions that aim at the person who
 		// decides.
 		if s := known.Step; s != nil {
-			e.Writer, e.Untrusted = visible(s.Label()), e.Untrusted || s.Kind == "tool"
+			e.Writer, e.Untrusted = visible(s.Label()), e.Untrusted || callsTool(s)
 		}
 		before := known.Before
 		if last := known.Value; e.File != "" && last != nil && !slices.Equal(lines(last), lines(value)) {
@@ -517,6 +517,15 @@ func (h *Handler) origins(r *request, run *app.Run, gate string) (*origins, erro
 		out.variables.Apply(e)
 	}
 	return out, nil
+}
+
+// callsTool reports whether the task of a step is a call of a tool.
+func callsTool(s *report.Step) bool {
+	if s.Info == nil {
+		return false
+	}
+	task, ok := s.Info.Step.Action.(ir.Task)
+	return ok && task.Describe().Tool != ""
 }
 
 // Limits of the list of the latest decisions. The store has no index of decisions: they are looked for near the ends of

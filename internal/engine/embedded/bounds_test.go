@@ -39,6 +39,7 @@ type adversary struct {
 const adversaryModelCalls, adversaryToolCalls = 3, 5
 
 func (adversary) Name() string                                    { return "test" }
+func (adversary) Traits(*ir.Program, *ir.Task) ir.Traits          { return ir.Traits{} }
 func (adversary) Understands(*ir.Task) error                      { return nil }
 func (adversary) Check(*ir.Program, *ir.Step, *ir.Task) diag.List { return nil }
 func (adversary) Uses(*ir.Task) stepkind.Uses                     { return stepkind.Uses{} }

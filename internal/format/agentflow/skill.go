@@ -98,7 +98,7 @@ func (l *lowering) hooked(skill ir.Step) []ir.Step {
 			t.Settings.PutSet("folder", dir, n.Span)
 		}
 		return []ir.Step{{
-			ID: id, Type: "hook", Description: "The hook " + key, Implied: true, Span: n.Span,
+			ID: id, Type: ir.TypeHook, Description: "The hook " + key, Implied: true, Span: n.Span,
 			Reads: []ir.Ref{{Path: read, Span: n.Span}}, Action: t, SkipOnError: true,
 		}}
 	}

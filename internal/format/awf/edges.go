@@ -345,7 +345,7 @@ func (l *lowering) hookStep(id string, hooks []hook, set hookSettings, at source
 	t.Settings.PutSet("state", set.state, at)
 	t.Settings.PutSet("export", l.exports(), at)
 	t.Settings.PutSet("doubts", l.untrustedNames(), at)
-	out := ir.Step{ID: id, Type: "hook", Implied: true, InheritOutcome: set.again, Action: t, Span: at}
+	out := ir.Step{ID: id, Type: ir.TypeHook, Implied: true, InheritOutcome: set.again, Action: t, Span: at}
 	out.Reads = l.reads(texts...)
 	l.commandReads(&out)
 	out.Reads = append(out.Reads, ir.Ref{Path: "last"})
@@ -420,7 +420,7 @@ func (l *lowering) catchFailures(steps []ir.Step) []ir.Step {
 	const id = workflowErrorStep
 	used := false
 	for i := range steps {
-		if _, end := steps[i].Action.(ir.End); end || steps[i].Type == "hook" &&
+		if _, end := steps[i].Action.(ir.End); end || steps[i].Type == ir.TypeHook &&
 			!strings.HasSuffix(steps[i].ID, afterFailure) {
 			continue
 		}

@@ -401,7 +401,7 @@ func (c *checker) iterations(e *entry) {
 		if id != "" && id != at.step.ID {
 			continue
 		}
-		if t := at.step.Task(); here == 0 || t != nil && t.Settings.Get("dialog") != nil { // or others continue it
+		if t := at.step.Task(); here == 0 || t != nil && t.Describe().Dialog { // or others continue it
 			return
 		}
 		most, found = max(most, here), true

@@ -178,7 +178,7 @@ func (a *active) line(now time.Time, width int, s *Style) string {
 		name = fmt.Sprintf("%s[%d]", name, a.step.Index)
 	}
 	if a.wait != nil {
-		return fit(s, indent, "?", a.step.Label(), a.wait.waits(s), report.KindColor(a.step.Kind), report.Amber, width)
+		return fit(s, indent, "?", a.step.Label(), a.wait.waits(s), a.step.Color(), report.Amber, width)
 	}
 	parts := []string{report.Duration(now.Sub(a.step.Started.Time()))}
 	if agent := a.step.Agent; agent != "" && agent != a.step.Name {
@@ -203,7 +203,7 @@ func (a *active) line(now time.Time, width int, s *Style) string {
 		parts = append(parts, fmt.Sprintf("%d done", a.over))
 	}
 	parts = spent(parts, a.tokens, a.cost, a.offline)
-	return fit(s, indent, "▸", name, strings.Join(parts, " · "), report.KindColor(a.step.Kind), report.Dim, width)
+	return fit(s, indent, "▸", name, strings.Join(parts, " · "), a.step.Color(), report.Dim, width)
 }
 
 // fit formats a mark, a name and a text within a width; the text is cut before the name.
@@ -236,7 +236,7 @@ func (p *Progress) doneLine(n *Notice, width int, s *Style) string {
 	case n.Outcome == journal.OutcomeJump || n.Outcome == journal.OutcomeEnd:
 		mark = "·"
 	}
-	return fit(s, "  ", mark, n.place, text, report.KindColor(n.Kind), color, width)
+	return fit(s, "  ", mark, n.place, text, n.placeColor(), color, width)
 }
 
 // Summary returns what stays on the screen: a line for each outermost step, and how the run ended or what it waits for.
@@ -260,7 +260,7 @@ func (p *Progress) Summary(s Style) []string {
 	}
 	for _, a := range p.active {
 		if a.wait != nil {
-			lines = append(lines, waitLines(&s, a.step.Label(), a.wait, report.KindColor(a.step.Kind), width)...)
+			lines = append(lines, waitLines(&s, a.step.Label(), a.wait, a.step.Color(), width)...)
 		}
 	}
 	if p.exhaustedBudget != "" {

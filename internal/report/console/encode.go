@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/espalier-run/espalier/internal/journal"
+	"github.com/espalier-run/espalier/internal/report"
 )
 
 // wire is a notice with everything that its line is made of. A server sends it,
@@ -23,12 +24,14 @@ type wire struct {
 	Quiet    bool            `json:"quiet,omitempty"`
 	Repeats  bool            `json:"repeats,omitempty"`
 	Badly    bool            `json:"badly,omitempty"`
+	Color    report.Color    `json:"color,omitempty"`
 }
 
 // Encode returns a notice for [Decode], which may be in another process.
 func Encode(n *Notice) ([]byte, error) {
 	return json.Marshal(wire{
 		*n, n.asks, n.place, n.root, n.limits, n.needs, n.left, n.printed, n.next, n.quiet, n.repeats, n.markedFailed,
+		n.color,
 	})
 }
 
@@ -44,7 +47,7 @@ func Decode(raw []byte) (*Notice, error) {
 	}
 	n.asks, n.place, n.root, n.limits, n.needs, n.left = w.Asks, w.Place, w.Root, w.Limits, w.Needs, w.Left
 	n.printed, n.next = w.Printed, w.NextName
-	n.quiet, n.repeats, n.markedFailed = w.Quiet, w.Repeats, w.Badly
+	n.quiet, n.repeats, n.markedFailed, n.color = w.Quiet, w.Repeats, w.Badly, w.Color
 	return &n, nil
 }
 

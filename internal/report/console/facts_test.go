@@ -12,7 +12,6 @@ import (
 	"github.com/espalier-run/espalier/internal/plan"
 	"github.com/espalier-run/espalier/internal/report"
 	"github.com/espalier-run/espalier/internal/report/console"
-	"github.com/espalier-run/espalier/internal/source"
 )
 
 // stage is a run whose facts a test supplies.
@@ -192,11 +191,8 @@ func TestReplyOfAPersonIsSentWithText(t *testing.T) {
 // A hook that repeats the failure before it does not show it again.
 func TestHookDoesNotRepeatFailure(t *testing.T) {
 	for _, again := range []bool{true, false} {
-		task := ir.Task{Kind: "hook"}
-		task.Settings.Put("again", again, source.Span{})
 		outline := report.NewOutline(&ir.Program{Blocks: []ir.Block{{Steps: []ir.Step{{
-			ID: "send", Type: "hook",
-			Action: task,
+			ID: "send", Type: ir.TypeHook, InheritOutcome: again, Action: ir.Task{Kind: "hook"},
 		}}}}})
 		s := &stage{t: t, p: console.NewProgress(run, func(string) (*report.Outline, error) { return outline, nil })}
 		s.take(journal.RunStarted{Name: "flow"}, journal.TaskStarted{TaskID: work, Kind: "hook"})

@@ -50,9 +50,6 @@ const (
 	InputRefused Event = "input.refused"
 )
 
-// kindHook is the kind of steps around other steps: messages and small commands, whose starts and ends are not shown.
-const kindHook = "hook"
-
 // kindDecision is the kind of steps that only choose the next one.
 const kindDecision = "decision"
 
@@ -111,6 +108,7 @@ type Notice struct {
 	// From is the run that this one continues, at Step.
 	From journal.RunID `json:"from_run_id,omitempty"`
 
+	color        report.Color    // of the step; see placeColor
 	asks         journal.AskKind // what the wait is for
 	place        string          // path with the calling steps and the iteration
 	root         journal.RunID   // the run that commands name
@@ -197,8 +195,11 @@ func (s *Style) line(n *Notice, text string, color report.Color) string {
 	if s.Width > 0 {
 		text = report.Shorten(text, max(s.Width-len(clock)-report.Width(place)-4, 10))
 	}
-	return s.paint(report.Dim, clock) + "  " + s.paint(report.KindColor(n.Kind), place) + "  " + s.paint(color, text)
+	return s.paint(report.Dim, clock) + "  " + s.paint(n.placeColor(), place) + "  " + s.paint(color, text)
 }
+
+// placeColor returns the color of the step. Servers of earlier versions do not send it.
+func (n *Notice) placeColor() report.Color { return cmp.Or(n.color, report.KindColor(n.Kind)) }
 
 // Line returns the notice as one line, "" when it is not worth one.
 func (n *Notice) Line(s Style) string {
@@ -282,7 +283,7 @@ func (n *Notice) runStarted() string {
 // stepStarted says which kind of step has started.
 func (n *Notice) stepStarted() string {
 	switch n.Kind {
-	case report.KindTerminal, kindDecision, kindHook:
+	case report.KindTerminal, kindDecision, ir.TypeHook:
 		return "" // it takes no time
 	}
 	if n.Agent != "" {
@@ -435,7 +436,7 @@ func (n *Notice) stepFinished() (string, report.Color) {
 		return "ended the run as failed" + reasonSuffix(n.Error), report.Red
 	case n.next != "" || n.Branch != "":
 		return n.chosen(), report.Green
-	case n.Kind == kindHook:
+	case n.Kind == ir.TypeHook:
 		return "", report.Plain // its messages have lines of their own
 	case n.Reason == string(ir.ClassLoopLimit): // the work may not be done
 		return "stopped after " + n.sums() + reasonSuffix(n.Note), report.Amber

@@ -143,7 +143,7 @@ func (p *Progress) add(ev *report.Event, event Event) *Notice {
 	}
 	if s := ev.Step; s != nil {
 		n.Run, n.Parent, n.Path, n.Iteration, n.Kind = s.Run.ID, s.Run.Parent, s.Path, s.Iteration(), s.Kind
-		n.Agent, n.Child, n.place = s.Agent, s.Child, s.Label()
+		n.Agent, n.Child, n.place, n.color = s.Agent, s.Child, s.Label(), s.Color()
 	}
 	p.out = append(p.out, n)
 	return &p.out[len(p.out)-1]
@@ -261,12 +261,7 @@ func (p *Progress) stepFinished(ev *report.Event, a *active) {
 
 // repeats reports whether a step is a hook that repeats the failure before it.
 func repeats(s *report.Step) bool {
-	if s.Kind != kindHook || s.Info == nil {
-		return false
-	}
-	again := false
-	t := s.Info.Step.Task()
-	return t != nil && json.Unmarshal(t.Settings.Get("again"), &again) == nil && again
+	return s.Kind == ir.TypeHook && s.Info != nil && s.Info.Step.InheritOutcome
 }
 
 // result sets the result of a step or a run. A large one is only a hash.
@@ -277,7 +272,7 @@ func (n *Notice) result(v journal.Value) {
 // keep remembers the end of an outermost step for the summary.
 func (p *Progress) keep(n *Notice, s *report.Step) {
 	outermost := s.Depth == 0 && s.Run.Caller == nil
-	if outermost && (s.Kind != kindHook || !n.quiet && n.Outcome != journal.OutcomeOK) {
+	if outermost && (s.Kind != ir.TypeHook || !n.quiet && n.Outcome != journal.OutcomeOK) {
 		whole := *n // with the steps inside, which the summary does not show
 		whole.Tokens, whole.MicroDollars = total(s.Used), s.Used.MicroDollars
 		if whole.Tokens > 0 {

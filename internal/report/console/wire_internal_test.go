@@ -13,8 +13,8 @@ func TestNoticesKeepEverythingBetweenProcesses(t *testing.T) {
 	steps := int64(3)
 	n := Notice{
 		Seq: 1, At: Time{time.UnixMilli(1_772_000_000_000).UTC()}, Event: "budget", Budget: "cost",
-		asks: journal.AskBudget, place: "a", root: "r", limits: journal.Limits{Steps: &steps}, needs: 5, left: 7,
-		printed: "p", next: "n", quiet: true, repeats: true, markedFailed: true,
+		color: "35", asks: journal.AskBudget, place: "a", root: "r", limits: journal.Limits{Steps: &steps}, needs: 5,
+		left: 7, printed: "p", next: "n", quiet: true, repeats: true, markedFailed: true,
 	}
 	for i, v := 0, reflect.ValueOf(n); i < v.NumField(); i++ {
 		if f := v.Type().Field(i); !f.IsExported() && v.Field(i).IsZero() {

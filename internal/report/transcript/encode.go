@@ -7,6 +7,7 @@ import (
 	"strings"
 	"sync"
 
+	"github.com/espalier-run/espalier/internal/ir"
 	"github.com/espalier-run/espalier/internal/journal"
 	"github.com/espalier-run/espalier/internal/jsonfast"
 	"github.com/espalier-run/espalier/internal/lazyregexp"
@@ -44,9 +45,6 @@ var callTypes = map[Type]Type{StepStarted: CallStarted, StepCompleted: CallCompl
 
 // hookTypes replaces the types of steps that run hooks.
 var hookTypes = map[Type]Type{StepStarted: HookStarted, StepCompleted: HookCompleted}
-
-// kindHook is the kind of steps that run hooks.
-const kindHook = "hook"
 
 // line is an Event as it is encoded: its time always has milliseconds.
 type line struct {
@@ -90,7 +88,7 @@ func (e *encoder) appendLine(b []byte, t Type, seq int64, rules *redact.Rules, e
 		if s.Call {
 			out.Type, out.ChildRunID = cmp.Or(callTypes[t], t), s.Child
 		}
-		if s.Kind == kindHook {
+		if s.Kind == ir.TypeHook {
 			out.Type = cmp.Or(hookTypes[out.Type], out.Type)
 		}
 	}
@@ -121,7 +119,7 @@ func (e *encoder) newStep(ev *report.Event) (*Step, error) {
 	out := &Step{Name: ev.Run.Name, Kind: report.KindWorkflow, Error: ev.Problem}
 	if s := ev.Step; s != nil {
 		out.Name, out.Kind = s.Name, s.Kind
-		if s.Kind == kindHook && s.Info != nil {
+		if s.Kind == ir.TypeHook && s.Info != nil {
 			out.Name = s.Info.Step.Title() // those before an end belong to the workflow
 		}
 		if n := s.EarlierAttempts(); n > 0 {

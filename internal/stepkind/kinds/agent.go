@@ -29,6 +29,13 @@ type Agent struct{ chatBase[AgentSettings] }
 // Name returns "agent".
 func (Agent) Name() string { return "agent" }
 
+// Traits returns those of an agent that works.
+func (k Agent) Traits(p *ir.Program, t *ir.Task) ir.Traits {
+	traits := k.chatBase.Traits(p, t)
+	traits.Record = k.Name()
+	return traits
+}
+
 // Uses returns the agent, and the schema of its reply.
 func (Agent) Uses(t *ir.Task) stepkind.Uses {
 	u := stepkind.Uses{Agents: stepkind.Named(t, "agent")}

@@ -46,6 +46,15 @@ type chatBase[S interface {
 	Ask(p *ir.Program) (Ask, bool)
 }] struct{ stepkind.Base[S] }
 
+// Traits returns those of a task that asks, or that acts if it asks no model.
+func (k chatBase[S]) Traits(p *ir.Program, t *ir.Task) ir.Traits {
+	traits := k.Base.Traits(p, t)
+	if _, asks := stepkind.Lenient[S](t).Ask(p); asks {
+		traits.Nature = ir.Asks
+	}
+	return traits
+}
+
 // Contract returns the contract of the reply.
 func (chatBase[S]) Contract(p *ir.Program, s *ir.Step, t *ir.Task) (contract.Contract, bool) {
 	ask, ok := stepkind.Lenient[S](t).Ask(p)

@@ -3,6 +3,7 @@ package kinds
 import (
 	"encoding/json"
 
+	"github.com/espalier-run/espalier/internal/ir"
 	"github.com/espalier-run/espalier/internal/stepkind"
 )
 
@@ -18,3 +19,6 @@ type Collect struct{ stepkind.Base[CollectSettings] }
 
 // Name returns "collect".
 func (Collect) Name() string { return "collect" }
+
+// Traits returns those of a computation.
+func (Collect) Traits(*ir.Program, *ir.Task) ir.Traits { return ir.Traits{Nature: ir.Computes} }

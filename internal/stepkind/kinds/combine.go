@@ -45,6 +45,9 @@ var _ stepkind.Asker = Combine{}
 // Name returns "combine".
 func (Combine) Name() string { return "combine" }
 
+// Traits returns those of a merge, whether or not a critic settles conflicts.
+func (Combine) Traits(*ir.Program, *ir.Task) ir.Traits { return ir.Traits{Nature: ir.Combines} }
+
 // Check reports conflicts that go to a critic that is not named, and votes that can end in a tie.
 func (Combine) Check(_ *ir.Program, s *ir.Step, t *ir.Task) diag.List {
 	set := stepkind.Lenient[CombineSettings](t)

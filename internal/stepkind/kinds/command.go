@@ -35,6 +35,11 @@ var _ stepkind.Explorer = Command{}
 // Name returns "command".
 func (Command) Name() string { return "command" }
 
+// Traits returns those of a command.
+func (k Command) Traits(*ir.Program, *ir.Task) ir.Traits {
+	return ir.Traits{Nature: ir.Acts, Record: k.Name()}
+}
+
 // Uses returns the command.
 func (Command) Uses(t *ir.Task) stepkind.Uses {
 	set := stepkind.Lenient[CommandSettings](t)

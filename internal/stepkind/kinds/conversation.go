@@ -43,6 +43,13 @@ type Conversation struct{ chatBase[ConversationSettings] }
 // Name returns "conversation".
 func (Conversation) Name() string { return "conversation" }
 
+// Traits returns those of an agent that works, perhaps in turns with a person.
+func (k Conversation) Traits(p *ir.Program, t *ir.Task) ir.Traits {
+	traits := k.chatBase.Traits(p, t)
+	traits.Dialog = stepkind.Lenient[ConversationSettings](t).Dialog != ""
+	return traits
+}
+
 // Uses returns the agent.
 func (Conversation) Uses(t *ir.Task) stepkind.Uses {
 	return stepkind.Uses{Agents: stepkind.Named(t, "agent"), Verbatim: true}

@@ -127,6 +127,18 @@ func (s NodeSettings) output(key string) []stepkind.OutputField {
 // Name returns "node".
 func (Node) Name() string { return "node" }
 
+// Traits returns those of an agent that works, if the code calls one, and otherwise those of the code.
+func (Node) Traits(_ *ir.Program, t *ir.Task) ir.Traits {
+	traits := ir.Traits{Nature: ir.Computes}
+	for _, agent := range stepkind.Lenient[NodeSettings](t).Agents {
+		if len(agent.Command) == 0 {
+			return ir.Traits{Nature: ir.Asks}
+		}
+		traits.Nature = ir.Acts
+	}
+	return traits
+}
+
 // Uses returns the agents that the code calls, and their commands.
 func (Node) Uses(t *ir.Task) stepkind.Uses {
 	var u stepkind.Uses

@@ -31,6 +31,11 @@ var _ stepkind.Caller = Operation{}
 // Name returns "operation".
 func (Operation) Name() string { return "operation" }
 
+// Traits returns those of a call of a tool.
+func (k Operation) Traits(_ *ir.Program, t *ir.Task) ir.Traits {
+	return ir.Traits{Nature: ir.Acts, Tool: stepkind.Lenient[OperationSettings](t).Operation, Record: k.Name()}
+}
+
 // Uses returns the tool.
 func (Operation) Uses(t *ir.Task) stepkind.Uses {
 	return stepkind.Uses{Tools: stepkind.Named(t, "operation")}

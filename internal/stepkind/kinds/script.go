@@ -41,6 +41,12 @@ var _ stepkind.Explorer = Script{}
 // Name returns "script".
 func (Script) Name() string { return "script" }
 
+// Traits returns those of a script, which gets its reads.
+func (Script) Traits(_ *ir.Program, t *ir.Task) ir.Traits {
+	language := stepkind.Lenient[ScriptSettings](t).Language
+	return ir.Traits{Nature: ir.Computes, Language: language, PassReads: true}
+}
+
 // Check reports languages that cannot be run, and scripts without code.
 func (Script) Check(_ *ir.Program, s *ir.Step, t *ir.Task) diag.List {
 	set := stepkind.Lenient[ScriptSettings](t)

@@ -26,6 +26,13 @@ var (
 // Name returns "tool".
 func (Tool) Name() string { return "tool" }
 
+// Traits returns those of a call, with its reads as arguments.
+func (k Tool) Traits(p *ir.Program, t *ir.Task) ir.Traits {
+	traits := k.Base.Traits(p, t)
+	traits.PassReads = true
+	return traits
+}
+
 // Check reports names that no tool can have. Whether the tool exists is known
 // only where the workflow runs.
 func (k Tool) Check(p *ir.Program, s *ir.Step, t *ir.Task) diag.List {

@@ -34,6 +34,9 @@ var _ stepkind.Asker = Transform{}
 // Name returns "transform".
 func (Transform) Name() string { return "transform" }
 
+// Traits returns those of a computation, also if a model makes it.
+func (Transform) Traits(*ir.Program, *ir.Task) ir.Traits { return ir.Traits{Nature: ir.Computes} }
+
 // Ask returns the task and the contract of the reply; false unless the mode is
 // TransformModel.
 func (s TransformSettings) Ask(*ir.Program) (Ask, bool) {
