@@ -7,6 +7,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/espalier-run/espalier/internal/diag"
 	"github.com/espalier-run/espalier/internal/source"
 	"github.com/espalier-run/espalier/internal/xslices"
 )
@@ -64,6 +65,50 @@ func (n *Node) pair(key string) Pair {
 		}
 	}
 	return Pair{}
+}
+
+// Entry returns the place of a key of a map, for fixes; the zero Entry if the map itself does not have it, or only by
+// an alias or by <<.
+func (n *Node) Entry(key string) diag.Entry {
+	var out diag.Entry
+	if n == nil {
+		return out
+	}
+	for _, p := range n.Pairs {
+		switch {
+		case p.Key.Span.Start < n.Span.Start || p.Key.Span.End > n.Span.End:
+		case p.Key.Value == key:
+			out.In, out.Key, out.Value = n.Span, p.Key.Span, p.Value.Span
+		case out.Key.IsZero():
+			out.Previous = p.Value.Span
+		case out.Next.IsZero():
+			out.Next = p.Key.Span
+		}
+	}
+	if out.Key.IsZero() {
+		return diag.Entry{}
+	}
+	return out
+}
+
+// First returns the place of the first key of a map; the zero Entry if there is none.
+func (n *Node) First() diag.Entry {
+	if n == nil || len(n.Pairs) == 0 {
+		return diag.Entry{}
+	}
+	return n.Entry(n.Pairs[0].Key.Value)
+}
+
+// ItemEntry returns the place of an entry of a list, for fixes.
+func (n *Node) ItemEntry(i int) diag.Entry {
+	out := diag.Entry{In: n.Span, Value: n.Items[i].Span}
+	if i > 0 {
+		out.Previous = n.Items[i-1].Span
+	}
+	if i+1 < len(n.Items) {
+		out.Next = n.Items[i+1].Span
+	}
+	return out
 }
 
 // Keys returns the names of a map's keys in the order of the file.
