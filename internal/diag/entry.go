@@ -148,7 +148,7 @@ func (e Entry) withSeparator(text string, start, end int) (from, to int, ok bool
 		return previous, end, true
 	case flow:
 		closes := strings.HasPrefix(strings.TrimLeft(text[end:], " \t\r\n"), "}")
-		return start, end, next < 0 && previous < 0 && closes
+		return start, end, next < 0 && previous < 0 && closes && !e.Key.IsZero()
 	case next < 0 && previous < 0:
 		return 0, 0, false // what remains would not be a map or a list
 	case e.Key.IsZero():

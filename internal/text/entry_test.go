@@ -7,6 +7,7 @@ import (
 	"github.com/espalier-run/espalier/internal/diag"
 	"github.com/espalier-run/espalier/internal/source"
 	"github.com/espalier-run/espalier/internal/text"
+	"github.com/espalier-run/espalier/internal/xslices"
 )
 
 // edited returns a text of YAML after the fix that change attaches, or "" if there is none.
@@ -101,8 +102,8 @@ func TestRemoveEntryKeepsTheRestOfAList(t *testing.T) {
 		"- a\n- !!str x\n- b\n": "",
 	} {
 		got := edited(t, written, func(d *diag.Diagnostic, n *text.Node) {
-			i := slices.IndexFunc(n.Items, func(n *text.Node) bool { return n.Value == "x" })
-			d.RemoveEntry("x", n.ItemEntry(i))
+			list := xslices.Map(n.Items, (*text.Node).Text)
+			d.RemoveEntry("x", text.ItemEntry(list, slices.Index(text.Values(list), "x")))
 		})
 		if got != want {
 			t.Errorf("%q becomes %q, not %q", written, got, want)
@@ -119,6 +120,7 @@ func TestAddEntryWritesTheStyleOfTheMap(t *testing.T) {
 		"{a: 1}":               "{k: v, a: 1}",
 		"{\"a\": 1}":           "{\"k\": \"v\", \"a\": 1}",
 		"{\n  \"a\": 1\n}":     "{\n  \"k\": \"v\",\n  \"a\": 1\n}",
+		"k:\na: 1\n":           "",
 		"&m a: 1\nb: 2\n":      "",
 		"? a\n: 1\n":           "",
 		"\ufeffa: 1\n":         "",
@@ -128,7 +130,7 @@ func TestAddEntryWritesTheStyleOfTheMap(t *testing.T) {
 			if n.Kind == text.List {
 				n = n.Items[0]
 			}
-			d.AddEntry(n.First(), "k", "v")
+			d.AddEntry(n.PlaceFor("k"), "k", "v")
 		})
 		if got != want {
 			t.Errorf("%q becomes %q, not %q", written, got, want)

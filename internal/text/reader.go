@@ -118,8 +118,8 @@ func (r *Reader) KeySpan(key string) source.Span {
 // Entry returns the place of a key with its value, for fixes.
 func (r *Reader) Entry(key string) diag.Entry { return r.node.Entry(key) }
 
-// First returns the place of the first key, for fixes.
-func (r *Reader) First() diag.Entry { return r.node.First() }
+// PlaceFor returns where a fix can add a key; see Node.
+func (r *Reader) PlaceFor(key string) diag.Entry { return r.node.PlaceFor(key) }
 
 // Span returns the span of the map.
 func (r *Reader) Span() source.Span { return r.node.Span }

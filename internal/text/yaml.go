@@ -76,7 +76,7 @@ func (n *Node) Entry(key string) diag.Entry {
 	}
 	for _, p := range n.Pairs {
 		switch {
-		case p.Key.Span.Start < n.Span.Start || p.Key.Span.End > n.Span.End:
+		case p.Key.Span.File != n.Span.File || p.Key.Span.Start < n.Span.Start || p.Key.Span.End > n.Span.End:
 		case p.Key.Value == key:
 			out.In, out.Key, out.Value = n.Span, p.Key.Span, p.Value.Span
 		case out.Key.IsZero():
@@ -91,22 +91,23 @@ func (n *Node) Entry(key string) diag.Entry {
 	return out
 }
 
-// First returns the place of the first key of a map; the zero Entry if there is none.
-func (n *Node) First() diag.Entry {
-	if n == nil || len(n.Pairs) == 0 {
+// PlaceFor returns the place of the first key of a map, before which a fix can add another key. It is zero if the map is
+// empty or has that key, perhaps without a value.
+func (n *Node) PlaceFor(key string) diag.Entry {
+	if n == nil || len(n.Pairs) == 0 || n.Key(key) != nil {
 		return diag.Entry{}
 	}
 	return n.Entry(n.Pairs[0].Key.Value)
 }
 
-// ItemEntry returns the place of an entry of a list, for fixes.
-func (n *Node) ItemEntry(i int) diag.Entry {
-	out := diag.Entry{In: n.Span, Value: n.Items[i].Span}
+// ItemEntry returns the place of an entry of a list of texts, for fixes.
+func ItemEntry(list []Text, i int) diag.Entry {
+	out := diag.Entry{Value: list[i].Span}
 	if i > 0 {
-		out.Previous = n.Items[i-1].Span
+		out.Previous = list[i-1].Span
 	}
-	if i+1 < len(n.Items) {
-		out.Next = n.Items[i+1].Span
+	if i+1 < len(list) {
+		out.Next = list[i+1].Span
 	}
 	return out
 }
@@ -237,6 +238,15 @@ func ParseBool(s string) (b, ok bool) {
 		return false, true
 	}
 	return false, false
+}
+
+// IsPlainWord reports whether a word without quotes is text in YAML, in all versions and in any place.
+func IsPlainWord(s string) bool {
+	_, isBool := ParseBool(s)
+	return s != "" && s[0] != '-' && scalarKind(s) == String && !isBool && !strings.EqualFold(s, "y") &&
+		!strings.EqualFold(s, "n") && !strings.ContainsFunc(s, func(r rune) bool {
+		return r > 0x7e || !IsIdentByte(byte(r)) && r != '-'
+	})
 }
 
 // isTrue reports whether a Bool is true.

@@ -204,7 +204,7 @@ func (l *lowering) checkUnusedCritic(v *values, key string, merge *values) {
 		if merge.has("conflict") {
 			found.WriteValue(merge.word("conflict").Span, "send_to_critic")
 		} else {
-			found.AddEntry(merge.from.First(), "conflict", "send_to_critic")
+			found.AddEntry(merge.from.PlaceFor("conflict"), "conflict", "send_to_critic")
 		}
 	}
 }

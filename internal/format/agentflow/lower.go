@@ -160,7 +160,7 @@ func (l *lowering) frontmatter() {
 			at = head.key("kind")
 		}
 		l.out.Warnf(CodeNeedsVersion, at, "Add \"version: 1.0.0\" to the frontmatter.", "The workflow has no version.").
-			AddEntry(head.from.First(), "version", "1.0.0")
+			AddEntry(head.from.PlaceFor("version"), "version", "1.0.0")
 	}
 	l.meta()
 	budgets := head.object("budgets")

@@ -36,7 +36,7 @@ func (l *lowering) runtime() {
 			"\"approvers\" has no effect: the start of a run needs no approval.")
 		if at := v.word("approval_required").Span; v.has("approval_required") {
 			found.WriteValue(at, "true")
-		} else {
+		} else if v.from.Key("approval_required") == nil {
 			found.AddEntry(v.entry("approvers"), "approval_required", "true")
 		}
 	}

@@ -161,8 +161,8 @@ func (l *lowering) skillName(start source.Span) text.Text {
 	case strings.TrimSpace(name.Value) == "":
 		found := l.lenient(CodeSkillName, start, fmt.Sprintf("Add \"name: %s\".", kebab(folder)),
 			"The skill has no name. It is derived from its path.")
-		if l.doc.front.Get("name") == nil && isPlainName(kebab(folder)) {
-			found.AddEntry(l.doc.front.First(), "name", kebab(folder))
+		if text.IsPlainWord(kebab(folder)) {
+			found.AddEntry(l.doc.front.PlaceFor("name"), "name", kebab(folder))
 		}
 	}
 	if strings.TrimSpace(name.Value) == "" {
@@ -174,12 +174,6 @@ func (l *lowering) skillName(start source.Span) text.Text {
 			"The skill is named %q, but its folder %q.", name.Value, folder)
 	}
 	return name
-}
-
-// isPlainName reports whether YAML reads a name in kebab-case as text without quotes.
-func isPlainName(name string) bool {
-	_, isBool := text.ParseBool(name)
-	return name != "" && name[0] >= 'a' && !isBool && name != "null" && name != "y" && name != "n"
 }
 
 // folder returns the name that the file's path implies: the folder of a SKILL.md, which the
@@ -215,7 +209,7 @@ func (l *lowering) checkName(name text.Text, skill bool) {
 		found.Help = "Use lowercase letters, digits and hyphens."
 		if better = kebab(folder); better != "" {
 			found.Help = fmt.Sprintf("Use %q, from its path.", better)
-			if isPlainName(better) {
+			if text.IsPlainWord(better) {
 				found.WriteValue(name.Span, better)
 			}
 		}
