@@ -10,11 +10,11 @@ import (
 
 func TestFixRemovesAKeyThatExcludesAnother(t *testing.T) {
 	for before, want := range map[string]string{
-		"mcp:\n  a:\n    url: https://a.example/mcp\n    sandbox: true\n":        "mcp:\n  a:\n    url: https://a.example/mcp\n",
-		"mcp:\n  a:\n    sandbox: true\n    url: https://a.example/mcp\n":        "mcp:\n  a:\n    url: https://a.example/mcp\n",
-		"mcp: {a: {\"sandbox\": true, url: 'https://a.example/mcp'}}\n":          "mcp: {a: {url: 'https://a.example/mcp'}}\n",
-		"mcp:\n  a:\n    command: [x]\n    oauth:\n      client_id: c\n":         "mcp:\n  a:\n    command: [x]\n",
-		"mcp:\n  a:\n    url: https://a.example/mcp\n    sandbox: true # safe\n": "",
+		"mcp:\n  a:\n    url: https://a.b\n    sandbox: true\n":          "mcp:\n  a:\n    url: https://a.b\n",
+		"mcp:\n  a:\n    sandbox: true\n    url: https://a.b\n":          "mcp:\n  a:\n    url: https://a.b\n",
+		"mcp: {a: {\"sandbox\": true, url: 'https://a.b'}}\n":            "mcp: {a: {url: 'https://a.b'}}\n",
+		"mcp:\n  a:\n    command: [x]\n    oauth:\n      client_id: c\n": "mcp:\n  a:\n    command: [x]\n",
+		"mcp:\n  a:\n    url: https://a.b\n    sandbox: true # safe\n":   "",
 	} {
 		f := source.NewFile("espalier.yaml", before)
 		_, list := config.Parse(f)
@@ -24,19 +24,20 @@ func TestFixRemovesAKeyThatExcludesAnother(t *testing.T) {
 				got = fix.Apply(f)
 			}
 		}
-		if _, after := config.Parse(source.NewFile("espalier.yaml", got)); got != want || len(list) != 1 || len(after) > 0 {
+		_, after := config.Parse(source.NewFile("espalier.yaml", got))
+		if got != want || len(list) != 1 || len(after) > 0 {
 			t.Errorf("%s becomes %q: %v, then %v", before, got, list, after)
 		}
 	}
 }
 
 func TestFixesOfAPlaceholderInACommand(t *testing.T) {
-	const before = "models:\n  clis:\n    claude:\n      command: [claude, '{prompt}']\n"
+	const before = "models:\n  clis:\n    codex:\n      command: [codex, '{prompt}']\n"
 	f := source.NewFile("espalier.yaml", before)
 	_, list := config.Parse(f)
 	want := []string{
-		"models:\n  clis:\n    claude:\n      command: [claude]\n",
-		"models:\n  clis:\n    claude:\n      speaks: text\n      command: [claude, '{prompt}']\n",
+		"models:\n  clis:\n    codex:\n      command: [codex]\n",
+		"models:\n  clis:\n    codex:\n      speaks: text\n      command: [codex, '{prompt}']\n",
 	}
 	var got []string
 	for _, d := range list.Located(source.Set{f.Path: f}) {

@@ -91,8 +91,8 @@ func (n *Node) Entry(key string) diag.Entry {
 	return out
 }
 
-// PlaceFor returns the place of the first key of a map, before which a fix can add another key. It is zero if the map is
-// empty or has that key, perhaps without a value.
+// PlaceFor returns the place of the first key of a map, before which a fix can add another key. It is zero if the map
+// is empty or has that key, perhaps without a value.
 func (n *Node) PlaceFor(key string) diag.Entry {
 	if n == nil || len(n.Pairs) == 0 || n.Key(key) != nil {
 		return diag.Entry{}

@@ -298,9 +298,11 @@ func (m mistake) colon() bool {
 				"The %s that opens this value is missing.", missing).Write(m.p.span(opening, opening), missing)
 			return true
 		}
-		problem := m.p.report(CodeColon, m.at, m.at+1, fmt.Sprintf("Put the value in quotes: %s: %s", key, quoted(value)),
+		problem := m.p.report(CodeColon, m.at, m.at+1,
+			fmt.Sprintf("Put the value in quotes: %s: %s", key, quoted(value)),
 			"This value holds a colon and a space, which YAML takes for another key.")
-		if value != "" && strings.IndexByte("\"'[{&*!|>", value[0]) < 0 && strings.IndexByte("]},", value[len(value)-1]) < 0 {
+		if value != "" && strings.IndexByte("\"'[{&*!|>", value[0]) < 0 &&
+			strings.IndexByte("]},", value[len(value)-1]) < 0 {
 			m.quote(problem, opening)
 		}
 		return true

@@ -128,7 +128,8 @@ func (p *parser) specVersion(r *text.Reader, d *document) {
 		p.out.Warnf(CodeSpecVersion, n.Span, `Put it in quotes: specVersion: "1.0".`,
 			"specVersion is a number, not a string.").WriteValue(n.Span, `"1.0"`)
 	case n.Value != "1.0" && n.Value != "1.0.0":
-		found := p.out.Errorf(CodeBadValue, n.Span, `Use specVersion: "1.0".`, "specVersion %q is not supported.", n.Value)
+		found := p.out.Errorf(CodeBadValue, n.Span, `Use specVersion: "1.0".`, "specVersion %q is not supported.",
+			n.Value)
 		if n.Kind < text.List {
 			found.WriteValue(n.Span, `"1.0"`)
 		}

@@ -198,7 +198,8 @@ func (l *lowering) combine(s *step, b *values) ir.Task {
 // checkUnusedCritic warns about a critic that no conflict is sent to.
 func (l *lowering) checkUnusedCritic(v *values, key string, merge *values) {
 	if v.has(key) {
-		found := l.out.Warnf(CodeUnusedChoice, v.key(key), "Add \"conflict: send_to_critic\" under \"merge\", or remove it.",
+		found := l.out.Warnf(CodeUnusedChoice, v.key(key),
+			"Add \"conflict: send_to_critic\" under \"merge\", or remove it.",
 			"%q has no effect: no conflict is sent to a critic.", key)
 		found.RemoveEntry(key, v.entry(key))
 		if merge.has("conflict") {

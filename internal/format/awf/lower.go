@@ -544,7 +544,8 @@ func (l *lowering) checkLength(s *state, loop *ir.Loop) {
 		}
 	}
 	if list, ok := constant(loop.Each.Items).([]any); ok && most > 0 && int64(len(list)) > most {
-		found := l.out.Warnf(CodeBadValue, s.items.Span, fmt.Sprintf("Use \"max_iterations: %d\", or remove it.", len(list)),
+		found := l.out.Warnf(CodeBadValue, s.items.Span,
+			fmt.Sprintf("Use \"max_iterations: %d\", or remove it.", len(list)),
 			"The list has %d items, but \"max_iterations\" is %d, so the loop fails after %d of them.", len(list), most,
 			most)
 		if limit := s.from.Entry("max_iterations"); !limit.Key.IsZero() {

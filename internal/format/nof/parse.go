@@ -298,7 +298,8 @@ func (d *document) headings(out *diag.List) {
 	const form = "# Workflow: NAME"
 	if len(d.md.Headings) == 0 || d.md.Headings[0].Level != 1 ||
 		!strings.HasPrefix(strings.ToLower(d.md.Headings[0].Text), "workflow:") {
-		found := out.Errorf(CodeSection, place, fmt.Sprintf("Add \"# Workflow: %s\" after the frontmatter.", d.name.Value),
+		found := out.Errorf(CodeSection, place,
+			fmt.Sprintf("Add \"# Workflow: %s\" after the frontmatter.", d.name.Value),
 			"The first heading is not %q.", form)
 		d.addTitle(found)
 	} else {
