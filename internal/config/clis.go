@@ -86,10 +86,18 @@ func readCLI(name text.Text, f *fields) CLI {
 		}
 	}
 	if c.Speaks != PlainText && !(c.Speaks == "" && (name.Value == OpenCode || name.Value == Vibe)) {
-		for _, part := range c.Command {
+		for i, part := range c.Command {
 			if strings.Contains(part.Value, "{prompt}") || strings.Contains(part.Value, "{model}") {
-				f.out.Errorf(CodeBadValue, part.Span, "Remove it, or write speaks: text.",
+				found := f.out.Errorf(CodeBadValue, part.Span, "Remove it, or write speaks: text.",
 					"The command contains %s, which only programs with speaks: text may use.", part.Value)
+				if part.Value == "{prompt}" { // one that belongs to an option stays
+					found.RemoveEntry(part.Value, text.ItemEntry(c.Command, i))
+				}
+				if speaks := f.r.Entry("speaks").Value; !speaks.IsZero() {
+					found.WriteValue(speaks, PlainText)
+				} else {
+					found.AddEntry(f.r.PlaceFor("speaks"), "speaks", PlainText)
+				}
 			}
 		}
 	}

@@ -174,7 +174,8 @@ func readServers(f *fields) []Named[Server] {
 			if s.Sandbox && f.r.Has("url") {
 				f.out.Errorf(CodeSources, f.r.KeySpan("sandbox"),
 					"Remove it: a remote server cannot run in the local sandbox.",
-					"\"url\" and \"sandbox\" of the MCP server exclude each other.")
+					"\"url\" and \"sandbox\" of the MCP server exclude each other.").
+					RemoveEntry("sandbox", f.r.Entry("sandbox"))
 			}
 			s.Sampling = f.flag("sampling",
 				"true: tools of the server can ask the model of the run, within its budget.")
@@ -195,7 +196,7 @@ func readServers(f *fields) []Named[Server] {
 				})
 			if s.OAuth != nil && !f.r.Has("url") {
 				f.out.Errorf(CodeSources, f.r.KeySpan("oauth"), "Remove it: a program needs no token.",
-					"\"oauth\" of the MCP server needs \"url\".")
+					"\"oauth\" of the MCP server needs \"url\".").RemoveEntry("oauth", f.r.Entry("oauth"))
 			}
 			if on := f.flag("enabled",
 				"false: the server is not used, even if .mcp.json declares it."); f.r.Has("enabled") && !on {

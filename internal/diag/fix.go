@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/espalier-run/espalier/internal/lazyregexp"
 	"github.com/espalier-run/espalier/internal/source"
 )
 
@@ -24,6 +25,8 @@ type Edit struct {
 	whole   string // the text of the span; Located drops the fix if the file has another one there
 	// within is the expression that gets NewText as a text in quotes. Located chooses the quotes.
 	within source.Span
+	// resolve computes the edit from the text of the file; Located drops the fix if it cannot.
+	resolve func(text string, at *Edit) (Edit, bool)
 }
 
 // Suggest completes a diagnostic about an unknown name: it sets the help text of DidYouMean and, if a candidate is
@@ -150,6 +153,16 @@ func located(fix Fix, files source.Set) (Fix, bool) {
 		if f == nil || e.Span.Start < 0 || e.Span.End > len(f.Text) || e.Span.Start > e.Span.End {
 			return fix, false
 		}
+		if e.resolve != nil {
+			resolved, ok := e.resolve(f.Text, e)
+			if !ok {
+				return fix, false
+			}
+			*e = resolved
+		}
+		if e.unquote && inBlock(f.Text, e.Span.Start) {
+			return fix, false
+		}
 		if e.unquote && e.Span.Start > 0 && e.Span.End < len(f.Text) {
 			if q := f.Text[e.Span.Start-1]; (q == '"' || q == '\'') && f.Text[e.Span.End] == q {
 				e.Span.Start--
@@ -182,6 +195,18 @@ func located(fix Fix, files source.Set) (Fix, bool) {
 	fix.Edits = edits
 	return fix, true
 }
+
+// inBlock reports whether a text is the first line below the header of a block scalar, where quotes are part of it.
+func inBlock(text string, start int) bool {
+	line := strings.LastIndexByte(text[:start], '\n')
+	if line < 0 || strings.TrimLeft(text[line:start], "\n ") != "" {
+		return false
+	}
+	return blockHeader().MatchString(text[strings.LastIndexByte(text[:line], '\n')+1 : line])
+}
+
+// blockHeader matches a line that ends with the header of a block scalar.
+var blockHeader = lazyregexp.New(`[|>][-+0-9]*[ \t]*(\s#.*)?\r?$`)
 
 // innerQuote returns the quotes for a text in an expression that may be in quotes itself. There are none for a text at
 // the start of an expression without quotes, because YAML would take it for the whole value.

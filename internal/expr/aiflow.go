@@ -540,9 +540,10 @@ func (p *parser) lintAIFlow(root *node) {
 					(kid.value.str == "true" || kid.value.str == "false")
 				if quoted && (other.op == opPath || other.op == opConstant && other.value.kind == kindBool) {
 					word := kid.value.str
-					p.warn(CodeNeverEqual, n,
+					found := p.warn(CodeNeverEqual, n,
 						fmt.Sprintf("Write %s without quotes, unless the agent replies with a string.", word),
 						"The string '%s' is not equal to the value %s.", word, word)
+					p.replace(found, kid.start, kid.end, word)
 					return
 				}
 			}

@@ -705,7 +705,8 @@ func TestFixesWriteWhatTheHelpSays(t *testing.T) {
 		{AIFlow, `output.a = 1`, `output.a == 1`},
 		{AIFlow, `(output.a == 'x=y') ! 1`, `(output.a == 'x=y') != 1`},
 		{AIFlow, `output.a == “x”`, `output.a == "x"`},
-		{AIFlow, `output.a == 'true'`, ``}, // the agent may answer with a text
+		{AIFlow, `output.a == 'true'`, `output.a == true`},
+		{AIFlow, `'false' != output.a`, `false != output.a`},
 	} {
 		file := source.NewFile("f", test.text)
 		if got := fixed(t, test.dialect, file, file.Span(0, len(test.text))); got != test.want {

@@ -318,9 +318,12 @@ func (p *parser) lexNumber(at int) token {
 	f, err := strconv.ParseFloat(word, 64)
 	switch {
 	case !source.IsJSONNumber(word):
-		p.add(CodeNumber, at, end,
+		found := p.add(CodeNumber, at, end,
 			fmt.Sprintf("Write numbers like 3, -1.5 or 2e6, and put anything else in quotes: %s.", quote(word)),
 			"%q is not a number.", word)
+		if strings.Trim(word, "0123456789-") == "" && len(word) == len("2006-01-02") { // a date
+			p.replaceText(found, at, end, word)
+		}
 		t.kind = tokBad
 	case err != nil || math.IsInf(f, 0):
 		p.add(CodeNumber, at, end, "Write a number below 1.8e308.", "The number %q is too large.", word)

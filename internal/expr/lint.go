@@ -239,8 +239,15 @@ func (p *parser) lintOrder(n *node) {
 	a, b := p.types(n.kids[0]), p.types(n.kids[1])
 	switch {
 	case a == kindNull || b == kindNull:
-		p.warn(CodeNeverEqual, n, "Write == null or != null.",
+		found := p.warn(CodeNeverEqual, n, "Write == null or != null.",
 			"Nothing is smaller or larger than null, so this is always false.")
+		left, right := n.kids[0].end, n.kids[1].start
+		if written := p.text[left:right]; slices.Contains([]string{"<", "<=", ">", ">="}, strings.TrimSpace(written)) {
+			left += len(written) - len(strings.TrimLeft(written, " \t\r\n"))
+			right = left + len(strings.TrimSpace(written))
+			p.replace(found, left, right, "==")
+			p.replace(found, left, right, "!=")
+		}
 	case a&b&(kindNumber|kindText) == 0:
 		message := fmt.Sprintf("%s and %s cannot be ordered.", upperFirst(kinds(withoutNull(a))),
 			kinds(withoutNull(b)))

@@ -95,7 +95,8 @@ func (p *jsonParser) comment(rest string) {
 	p.at += end
 	line, _, _ := strings.Cut(rest[:end], "\n")
 	p.report(CodeJSONSyntax, start, start+len(strings.TrimRight(line, "\r")),
-		`Remove it, or keep it in a key such as "description".`, "JSON has no comments.")
+		`Remove it, or keep it in a key such as "description".`, "JSON has no comments.").
+		Remove("the comment", p.file.Span(start, start+end))
 }
 
 // value parses one value, or returns nil if there is none.

@@ -344,8 +344,10 @@ func (d *Document) Problems(blocks ...string) diag.List {
 		opening := d.File.Span(fence.Span.Start, fence.Span.Start+len(strings.TrimRight(line, " \t")))
 		switch {
 		case fence.Unopened:
-			out.Errorf(CodeUnopened, fence.InfoSpan, fmt.Sprintf("Write a line with ```%s above this one.", fence.Info),
+			found := out.Errorf(CodeUnopened, fence.InfoSpan,
+				fmt.Sprintf("Write a line with ```%s above this one.", fence.Info),
 				"The line that opens this %s block is missing.", fence.Info)
+			d.openFence(found, fence)
 		case !fence.Closed:
 			found := out.Warnf(CodeFence, opening,
 				fmt.Sprintf("Write a line with %s after its last line.", line[:fenceLength(line)]),
@@ -366,8 +368,9 @@ func (d *Document) Problems(blocks ...string) diag.List {
 			}
 		}
 		if fence.Quoted && ours {
-			out.Errorf(CodeQuoted, opening, "Remove the > at the beginning of its lines.",
+			found := out.Errorf(CodeQuoted, opening, "Remove the > at the beginning of its lines.",
 				"This %s block is in a quotation and is not read.", fence.Info)
+			d.unquote(found, fence)
 		}
 	}
 	return out
@@ -395,4 +398,41 @@ func (d *Document) blockInside(fence Fence, blocks []string) source.Span {
 func (d *Document) opening() source.Span {
 	start := strings.Index(d.File.Text, "---")
 	return d.File.Span(start, start+3)
+}
+
+// openFence adds a fix that writes the missing first line of a block, if its last line is three backticks.
+func (d *Document) openFence(found *diag.Diagnostic, fence Fence) {
+	start, written := fence.InfoSpan.Start, d.File.Text
+	closing, _ := nextLine(written, fence.Content.End)
+	if strings.TrimRight(closing, " \t") != "```" || start > 0 && written[start-1] != '\n' {
+		return
+	}
+	lineEnd := "\n"
+	if strings.HasSuffix(written[:fence.Content.End], "\r\n") {
+		lineEnd = "\r\n"
+	}
+	opening := "```" + fence.Info
+	found.Change("Write "+opening+" above it", opening+lineEnd, d.File.Span(start, start))
+}
+
+// unquote adds a fix that removes the marks of a quotation from the lines of a block.
+func (d *Document) unquote(found *diag.Diagnostic, fence Fence) {
+	if !fence.Closed {
+		return
+	}
+	var marks []source.Span
+	at := strings.LastIndexByte(d.File.Text[:fence.Span.Start], '\n') + 1
+	for at < fence.Span.End {
+		line, next := nextLine(d.File.Text, at)
+		rest, quoted := strings.CutPrefix(line, ">")
+		rest = strings.TrimPrefix(rest, " ")
+		if !quoted || len(marks) == 0 && fenceLength(rest) == 0 {
+			return
+		}
+		marks = append(marks, d.File.Span(at, at+len(line)-len(rest)))
+		at = next
+	}
+	if len(marks) > 1 {
+		found.Remove("the > before its lines", marks...)
+	}
 }

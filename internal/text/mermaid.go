@@ -176,8 +176,15 @@ func (p *flowParser) header() bool {
 		return false
 	}
 	if word != "graph" && word != "flowchart" && word != "flowchart-elk" {
-		p.out.Errorf(CodeFlowHeader, p.file.Span(start, p.stop), "Write graph TD on a line of its own before this one.",
+		found := p.out.Errorf(CodeFlowHeader, p.file.Span(start, p.stop),
+			"Write graph TD on a line of its own before this one.",
 			"The diagram does not begin with graph or flowchart.")
+		line := strings.LastIndexByte(p.file.Text[:start], '\n') + 1
+		indent := p.file.Text[line:start]
+		isFlow := strings.Contains(p.rest(), "-->") || strings.Contains(p.rest(), "[") || word == "subgraph"
+		if isFlow && strings.TrimSpace(indent) == "" {
+			found.Change("Write \"graph TD\" before it", "graph TD\n"+indent, p.file.Span(start, start))
+		}
 		return false
 	}
 	p.pos += len(word)

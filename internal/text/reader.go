@@ -115,6 +115,12 @@ func (r *Reader) KeySpan(key string) source.Span {
 	return source.Span{}
 }
 
+// Entry returns the place of a key with its value, for fixes.
+func (r *Reader) Entry(key string) diag.Entry { return r.node.Entry(key) }
+
+// PlaceFor returns where a fix can add a key; see Node.
+func (r *Reader) PlaceFor(key string) diag.Entry { return r.node.PlaceFor(key) }
+
 // Span returns the span of the map.
 func (r *Reader) Span() source.Span { return r.node.Span }
 

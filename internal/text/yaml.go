@@ -7,6 +7,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/espalier-run/espalier/internal/diag"
 	"github.com/espalier-run/espalier/internal/source"
 	"github.com/espalier-run/espalier/internal/xslices"
 )
@@ -64,6 +65,51 @@ func (n *Node) pair(key string) Pair {
 		}
 	}
 	return Pair{}
+}
+
+// Entry returns the place of a key of a map, for fixes; the zero Entry if the map itself does not have it, or only by
+// an alias or by <<.
+func (n *Node) Entry(key string) diag.Entry {
+	var out diag.Entry
+	if n == nil {
+		return out
+	}
+	for _, p := range n.Pairs {
+		switch {
+		case p.Key.Span.File != n.Span.File || p.Key.Span.Start < n.Span.Start || p.Key.Span.End > n.Span.End:
+		case p.Key.Value == key:
+			out.In, out.Key, out.Value = n.Span, p.Key.Span, p.Value.Span
+		case out.Key.IsZero():
+			out.Previous = p.Value.Span
+		case out.Next.IsZero():
+			out.Next = p.Key.Span
+		}
+	}
+	if out.Key.IsZero() {
+		return diag.Entry{}
+	}
+	return out
+}
+
+// PlaceFor returns the place of the first key of a map, before which a fix can add another key. It is zero if the map
+// is empty or has that key, perhaps without a value.
+func (n *Node) PlaceFor(key string) diag.Entry {
+	if n == nil || len(n.Pairs) == 0 || n.Key(key) != nil {
+		return diag.Entry{}
+	}
+	return n.Entry(n.Pairs[0].Key.Value)
+}
+
+// ItemEntry returns the place of an entry of a list of texts, for fixes.
+func ItemEntry(list []Text, i int) diag.Entry {
+	out := diag.Entry{Value: list[i].Span}
+	if i > 0 {
+		out.Previous = list[i-1].Span
+	}
+	if i+1 < len(list) {
+		out.Next = list[i+1].Span
+	}
+	return out
 }
 
 // Keys returns the names of a map's keys in the order of the file.
@@ -192,6 +238,15 @@ func ParseBool(s string) (b, ok bool) {
 		return false, true
 	}
 	return false, false
+}
+
+// IsPlainWord reports whether a word without quotes is text in YAML, in all versions and in any place.
+func IsPlainWord(s string) bool {
+	_, isBool := ParseBool(s)
+	return s != "" && s[0] != '-' && scalarKind(s) == String && !isBool && !strings.EqualFold(s, "y") &&
+		!strings.EqualFold(s, "n") && !strings.ContainsFunc(s, func(r rune) bool {
+		return r > 0x7e || !IsIdentByte(byte(r)) && r != '-'
+	})
 }
 
 // isTrue reports whether a Bool is true.

@@ -124,8 +124,15 @@ func (m mistake) tab() bool {
 		}
 	}
 	if m.char(m.at) == '\t' {
-		m.p.report(CodeTab, m.at, m.at+1, "Use spaces between the key and its value.",
+		found := m.p.report(CodeTab, m.at, m.at+1, "Use spaces between the key and its value.",
 			"There is a tab where a value is expected.")
+		end := m.at
+		for isSpace(m.char(end)) {
+			end++
+		}
+		if next := m.char(end); m.char(m.at-1) == ':' && next != 0 && strings.IndexByte("-?\r\n", next) < 0 {
+			found.Change("Write a space", " ", m.p.span(m.at, end))
+		}
 		return true
 	}
 	return false
@@ -192,6 +199,43 @@ func (m mistake) reportQuote(at int) {
 	m.p.report(CodeQuote, at, at+1, help, "This quotation mark is never closed.")
 }
 
+// quote adds a fix that puts the rest of a line in quotes, unless something else may be meant: a comment, a value that
+// continues below, or a part of a value in brackets.
+func (m mistake) quote(found *diag.Diagnostic, at int) {
+	rest := strings.TrimRight(m.p.text[at:lineStart(m.p.text, at)+len(lineAround(m.p.text, at))], " \t\r")
+	lead := strings.TrimLeft(m.p.text[lineStart(m.p.text, at):at], " -")
+	key, _, found2 := cutPair(lead)
+	if lead != "" && (!found2 || !isKey(key)) || strings.ContainsAny(rest, "\r\t") || strings.Contains(rest, " #") ||
+		!m.endsHere(at) || !m.unchanged(at, at+len(rest)) {
+		return
+	}
+	found.Change("Put the value in quotes", quoted(rest), m.p.span(at, at+len(rest)))
+}
+
+// endsHere reports whether the value at an offset ends with its line: the lines below are not indented further.
+func (m mistake) endsHere(at int) bool {
+	line := lineAround(m.p.text, at)
+	start := lineStart(m.p.text, at)
+	column := len(line) - len(strings.TrimLeft(line, " -"))
+	for next := start + len(line); next < len(m.p.text); {
+		next += max(lineBreak(m.p.text[next:]), 1)
+		if next >= len(m.p.text) {
+			break
+		}
+		below := lineAround(m.p.text, next)
+		if strings.TrimSpace(below) != "" {
+			return len(below)-len(strings.TrimLeft(below, " ")) <= column
+		}
+		next += len(below)
+	}
+	return true
+}
+
+// unchanged reports whether the file has a part of the text as it is here, without repairs.
+func (m mistake) unchanged(start, end int) bool {
+	return m.p.file.Text[m.p.base+start:m.p.base+end] == m.p.text[start:end]
+}
+
 // cutPair splits a line at the colon of its key. The value has no leading white space.
 func cutPair(line string) (key, value string, found bool) {
 	for i := range len(line) {
@@ -213,7 +257,8 @@ func (m mistake) escape() bool {
 		end += size
 	}
 	m.p.report(CodeEscape, m.at, end, `Write the backslash twice, or use single quotes, in which it has no meaning.`,
-		"%s is not a valid YAML escape sequence.", m.p.text[m.at:end])
+		"%s is not a valid YAML escape sequence.", m.p.text[m.at:end]).
+		Change("Write the backslash twice", `\\`, m.p.span(m.at, m.at+1))
 	return true
 }
 
@@ -253,8 +298,13 @@ func (m mistake) colon() bool {
 				"The %s that opens this value is missing.", missing).Write(m.p.span(opening, opening), missing)
 			return true
 		}
-		m.p.report(CodeColon, m.at, m.at+1, fmt.Sprintf("Put the value in quotes: %s: %s", key, quoted(value)),
+		problem := m.p.report(CodeColon, m.at, m.at+1,
+			fmt.Sprintf("Put the value in quotes: %s: %s", key, quoted(value)),
 			"This value contains a colon and a space, which YAML reads as another key.")
+		if value != "" && strings.IndexByte("\"'[{&*!|>", value[0]) < 0 &&
+			strings.IndexByte("]},", value[len(value)-1]) < 0 {
+			m.quote(problem, opening)
+		}
 		return true
 	}
 	above := lineStart(m.p.text, max(start-1, 0))
@@ -366,9 +416,12 @@ func (m mistake) forbiddenStart() bool {
 		return false
 	}
 	end := endOfLine(m.p.text, at)
-	m.p.report(CodeNeedsQuotes, at, at+1,
+	found := m.p.report(CodeNeedsQuotes, at, at+1,
 		fmt.Sprintf("Put the value in quotes: %s", quoted(strings.TrimSpace(m.p.text[at:end]))),
 		"A value without quotes cannot begin with %c, which has a special meaning in YAML.", c)
+	if strings.IndexByte("@`%", c) >= 0 {
+		m.quote(found, at)
+	}
 	return true
 }
 

@@ -212,9 +212,13 @@ func (r *lineReader) value(line, at, indent, next int) (int, bool) {
 		rest := strings.TrimRight(r.text[end:endOfLine(r.text, end)], " \t")
 		if rest != "" && isStray(rest) {
 			start := end + len(rest) - len(strings.TrimLeft(rest, " \t"))
-			return next, r.report(CodeNeedsQuotes, start, end+len(rest),
+			found := r.report(CodeNeedsQuotes, start, end+len(rest),
 				fmt.Sprintf("Remove it: %s", strings.TrimSpace(r.text[lineStart(r.text, line):end])),
 				"There is something after the closing bracket.")
+			if found && r.m.unchanged(end, end+len(rest)) {
+				r.m.p.out[len(r.m.p.out)-1].Remove("it", r.m.p.span(end, end+len(rest)))
+			}
+			return next, found
 		}
 	}
 	return next, false

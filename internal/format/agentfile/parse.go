@@ -122,12 +122,17 @@ func (p *parser) specVersion(r *text.Reader, d *document) {
 	switch {
 	case n == nil:
 		p.out.Warnf(CodeSpecVersion, d.first, `Add specVersion: "1.0" as the first line.`,
-			`The workflow has no specVersion, so "1.0" is assumed.`)
+			`The workflow has no specVersion, so "1.0" is assumed.`).
+			AddEntry(r.PlaceFor("specVersion"), "specVersion", `"1.0"`)
 	case n.Kind == text.Float && n.Value == "1.0":
 		p.out.Warnf(CodeSpecVersion, n.Span, `Put it in quotes: specVersion: "1.0".`,
-			"specVersion is a number, not a string.")
+			"specVersion is a number, not a string.").WriteValue(n.Span, `"1.0"`)
 	case n.Value != "1.0" && n.Value != "1.0.0":
-		p.out.Errorf(CodeBadValue, n.Span, `Use specVersion: "1.0".`, "specVersion %q is not supported.", n.Value)
+		found := p.out.Errorf(CodeBadValue, n.Span, `Use specVersion: "1.0".`, "specVersion %q is not supported.",
+			n.Value)
+		if n.Kind < text.List {
+			found.WriteValue(n.Span, `"1.0"`)
+		}
 	}
 }
 
@@ -221,13 +226,13 @@ func (p *parser) kind(r *text.Reader, s *node, script bool) {
 	switch {
 	case s.shell && r.Has("agent"):
 		p.out.Errorf(CodeStepKind, r.KeySpan("agent"), "Remove agent, or remove action and script.",
-			"Step %q has both \"action: shell\" and an agent.", s.id.Value)
+			"Step %q has both \"action: shell\" and an agent.", s.id.Value).RemoveEntry("agent", r.Entry("agent"))
 	case s.shell:
 		for _, key := range []string{"skill", "input", "gate"} {
 			if r.Has(key) {
 				p.out.Warnf(CodeUnknownKey, r.KeySpan(key),
 					"Remove it. The script receives the run's input in its environment.",
-					"%q has no effect in a shell step.", key)
+					"%q has no effect in a shell step.", key).RemoveEntry(key, r.Entry(key))
 			}
 		}
 		if r.Has("produces") {
@@ -243,12 +248,15 @@ func (p *parser) kind(r *text.Reader, s *node, script bool) {
 		r.Require("input", "produces")
 		if script {
 			p.out.Errorf(CodeStepKind, r.KeySpan("script"), "Remove script, or remove agent and add \"action: shell\".",
-				"Step %q has both an agent and a script.", s.id.Value)
+				"Step %q has both an agent and a script.", s.id.Value).RemoveEntry("script", r.Entry("script"))
 		}
 	case script:
 		s.shell = true
-		p.out.Errorf(CodeStepKind, r.KeySpan("script"), "Add \"action: shell\".",
+		found := p.out.Errorf(CodeStepKind, r.KeySpan("script"), "Add \"action: shell\".",
 			"Step %q has a script but no \"action: shell\".", s.id.Value)
+		if r.KeySpan("action").IsZero() {
+			found.AddEntry(r.Entry("script"), "action", "shell")
+		}
 	case r.Has("goal") && r.Has("produces"): // as in the creator of the reference project
 		p.out.Warnf(CodeStepKind, s.at, "Add agent: agents/NAME.md (specification, \"Agent Step Fields\").",
 			"Step %q has no agent, so a model follows its goal without instructions.", s.id.Value)

@@ -8,6 +8,7 @@ import (
 
 	"github.com/espalier-run/espalier/internal/diag"
 	"github.com/espalier-run/espalier/internal/ir"
+	"github.com/espalier-run/espalier/internal/lazyregexp"
 	"github.com/espalier-run/espalier/internal/source"
 	"github.com/espalier-run/espalier/internal/text"
 	"github.com/espalier-run/espalier/internal/xslices"
@@ -17,7 +18,8 @@ import (
 // count as absent.
 type values struct {
 	shape *text.Shape
-	found []value // the keys that are present
+	from  *text.Node // nil if the map is absent
+	found []value    // the keys that are present
 	span  source.Span
 	// first is the span of the map's first key.
 	first source.Span
@@ -76,7 +78,7 @@ func (b *binder) isBroken(p text.Pair) bool {
 // bind parses a map. parent is the enclosing shape, or nil. A nil node counts as an empty map.
 func (b *binder) bind(n *text.Node, s *text.Shape, what string, parent *text.Shape) *values {
 	r := text.Read(n, what, workflowCodes, b.out)
-	v := &values{shape: s, span: r.Span(), first: r.Span()}
+	v := &values{shape: s, from: n, span: r.Span(), first: r.Span()}
 	if n != nil && n.Kind != text.Map && n.Kind != text.Null {
 		b.unread = append(b.unread, n.Span)
 		return v
@@ -163,10 +165,12 @@ func (b *binder) value(r *text.Reader, f *text.Field, pair text.Pair, what strin
 		case f.Name == argumentHint:
 			at.text = joined(at.node)
 		case at.node.Kind == text.String && strings.Contains(at.node.Value, ","):
-			out.Errorf(CodeWrongType, at.node.Span,
-				fmt.Sprintf("Use %s: [%s].", f.Name, strings.Trim(at.node.Value, "[] ")),
+			list := strings.Trim(at.node.Value, "[] ")
+			found := out.Errorf(CodeWrongType, at.node.Span, fmt.Sprintf("Use %s: [%s].", f.Name, list),
 				"%q of the %s is one string with commas, not a list.", f.Name, what)
-			at.list = pieces(at.node)
+			if at.list = pieces(at.node); len(at.list) > 0 && plainList().MatchString(list) {
+				found.WriteValue(at.node.Span, "["+list+"]")
+			}
 		default:
 			at.list = r.Strings(f.Name)
 		}
@@ -208,6 +212,9 @@ func dollars(r *text.Reader, f *text.Field, what string, out *diag.List) (int64,
 	}
 	return value.Num().Int64(), n.Span, true
 }
+
+// plainList matches the entries of a list that need no quotes in brackets.
+var plainList = lazyregexp.New(`^[A-Za-z_][\w.*-]*( *, *[A-Za-z_][\w.*-]*)*$`)
 
 // pieces splits a string that was meant as a list at its commas.
 func pieces(n *text.Node) []text.Text {
@@ -273,6 +280,9 @@ func (v *values) has(name string) bool {
 
 // key returns the span of the key itself.
 func (v *values) key(name string) source.Span { return v.at(name).key }
+
+// entry returns the place of a key with its value, for fixes.
+func (v *values) entry(name string) diag.Entry { return v.from.Entry(name) }
 
 // The accessors of values. An absent or unusable value is empty.
 func (v *values) word(name string) text.Text    { return v.at(name).text }

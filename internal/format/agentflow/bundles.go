@@ -139,8 +139,10 @@ func (l *lowering) workerAgent(b *values, w worker) (string, source.Span) {
 	switch {
 	case agent.Value != "":
 		if role.Value != "" {
-			l.out.Warnf(CodeUnusedChoice, w.key("role"), "Remove \"role\" or \"agent\".",
+			found := l.out.Warnf(CodeUnusedChoice, w.key("role"), "Remove \"role\" or \"agent\".",
 				"The role has no effect: the worker has an agent.")
+			found.RemoveEntry("role", w.entry("role"))
+			found.RemoveEntry("agent", w.entry("agent"))
 		}
 		return agent.Value, agent.Span
 	case role.Value != "":
@@ -177,15 +179,16 @@ func (l *lowering) combine(s *step, b *values) ir.Task {
 	if keepsAll && merge.word("conflict").Value != "" && !merge.has("dedupe_key") {
 		l.out.Notef(CodeUnusedChoice, merge.key("conflict"),
 			"Add \"dedupe_key\" with the fields that identify an item, or remove \"conflict\".",
-			"\"conflict\" has no effect: %q keeps all outputs.", strategy.Value)
+			"\"conflict\" has no effect: %q keeps all outputs.", strategy.Value).
+			RemoveEntry("conflict", merge.entry("conflict"))
 	}
 	critical := strategy.Value == "send_to_critic" || conflict.Value == "send_to_critic"
 	if critical {
 		critic := l.critic(s, merge)
 		t.Settings.PutSet("critic", critic.Value, critic.Span)
 	} else {
-		l.checkUnusedCritic(s.values, "agent")
-		l.checkUnusedCritic(merge, "critic")
+		l.checkUnusedCritic(s.values, "agent", merge)
+		l.checkUnusedCritic(merge, "critic", merge)
 	}
 	t.Settings.PutSet("required_fields", text.Values(output.words("required_fields")), output.key("required_fields"))
 	output.put(&t.Settings, "format", "format")
@@ -193,10 +196,17 @@ func (l *lowering) combine(s *step, b *values) ir.Task {
 }
 
 // checkUnusedCritic warns about a critic that no conflict is sent to.
-func (l *lowering) checkUnusedCritic(v *values, key string) {
+func (l *lowering) checkUnusedCritic(v *values, key string, merge *values) {
 	if v.has(key) {
-		l.out.Warnf(CodeUnusedChoice, v.key(key), "Add \"conflict: send_to_critic\" under \"merge\", or remove it.",
+		found := l.out.Warnf(CodeUnusedChoice, v.key(key),
+			"Add \"conflict: send_to_critic\" under \"merge\", or remove it.",
 			"%q has no effect: no conflict is sent to a critic.", key)
+		found.RemoveEntry(key, v.entry(key))
+		if merge.has("conflict") {
+			found.WriteValue(merge.word("conflict").Span, "send_to_critic")
+		} else {
+			found.AddEntry(merge.from.PlaceFor("conflict"), "conflict", "send_to_critic")
+		}
 	}
 }
 

@@ -54,7 +54,7 @@ func (b *binder) report(v *values, rest *leftovers) {
 		f := v.shape.Find(pair.Key.Value)
 		outside := func(p text.Pair) bool { return f.Form == text.Object && f.Shape.Find(p.Key.Value) != nil }
 		if !slices.ContainsFunc(rest.unknown, outside) { // those are reported with the section they belong to
-			b.blank(f, pair.Key)
+			b.blank(v, f, pair.Key)
 		}
 	}
 	if !v.shape.IsOpen || v.shape == frontmatterShape {
@@ -103,13 +103,13 @@ func (v *values) hasOne(keys []string) bool {
 }
 
 // blank reports a key without a value. It is an error if the key affects runs.
-func (b *binder) blank(f *text.Field, key *text.Node) {
+func (b *binder) blank(v *values, f *text.Field, key *text.Node) {
 	severity := diag.Error
 	if f.Remark {
 		severity = diag.Warning
 	}
 	b.out.Reportf(CodeNoValue, severity, key.Span, fmt.Sprintf("Add a value after %s:, or remove the line.", f.Name),
-		"%q has no value.", f.Name)
+		"%q has no value.", f.Name).RemoveEntry(f.Name, v.entry(f.Name))
 }
 
 // unknownKeys reports unknown keys of a map, and where misplaced ones belong.

@@ -159,7 +159,8 @@ func (l *lowering) frontmatter() {
 		if head.has("kind") {
 			at = head.key("kind")
 		}
-		l.out.Warnf(CodeNeedsVersion, at, "Add \"version: 1.0.0\" to the frontmatter.", "The workflow has no version.")
+		l.out.Warnf(CodeNeedsVersion, at, "Add \"version: 1.0.0\" to the frontmatter.", "The workflow has no version.").
+			AddEntry(head.from.PlaceFor("version"), "version", "1.0.0")
 	}
 	l.meta()
 	budgets := head.object("budgets")
@@ -182,8 +183,11 @@ func (l *lowering) frontmatter() {
 				help = "Assign tools to agents with \"tools\", and restrict them with \"tools: allowlist\" in the " +
 					"frontmatter."
 			}
-			l.out.Warnf(CodeSkillKey, head.key(key), help, "%q is a key of skills and has no effect in a workflow.",
-				key)
+			found := l.out.Warnf(CodeSkillKey, head.key(key), help,
+				"%q is a key of skills and has no effect in a workflow.", key)
+			if key != "allowed-tools" {
+				found.RemoveEntry(key, head.entry(key))
+			}
 		}
 	}
 }
@@ -268,7 +272,7 @@ func (l *lowering) triggers(v *values) {
 	} else if zone.Value != "" {
 		l.out.Warnf(CodeTimezone, v.key("timezone"),
 			"Add \"schedule\" with a cron expression, or remove the time zone.",
-			"The time zone has no effect without a schedule.")
+			"The time zone has no effect without a schedule.").RemoveEntry("timezone", v.entry("timezone"))
 	}
 	if v.has("api") {
 		api := ir.Trigger{Kind: ir.OnAPI, Off: !v.flag("api", false), Span: v.word("api").Span}
@@ -352,10 +356,23 @@ func (l *lowering) checkID(id text.Text, what string) {
 			help = fmt.Sprintf("Use %q.", better)
 		}
 		l.doc.skip(&l.doc.unread.Texts, id.Span) // the correct spelling may be used elsewhere
-		l.out.Errorf(CodeBadID, id.Span, help, "%q is not a valid id for %s.", id.Value, article(what))
+		found := l.out.Errorf(CodeBadID, id.Span, help, "%q is not a valid id for %s.", id.Value, article(what))
+		if strings.HasSuffix(help, ".") && better != "" {
+			l.renameID(found, id, better)
+		}
 	case what != "worker" && what != "waitpoint" && id.Value != better && better != "":
-		l.out.Notef(CodeConvention, id.Span, fmt.Sprintf("Use %q.", better), "The id %q is not in snake_case.",
-			id.Value) // no fix: references to the id would have to change, too
+		found := l.out.Notef(CodeConvention, id.Span, fmt.Sprintf("Use %q.", better),
+			"The id %q is not in snake_case.", id.Value)
+		l.renameID(found, id, better)
+	}
+}
+
+// renameID adds a fix that renames an id, unless something else may refer to it or have the new name.
+func (l *lowering) renameID(found *diag.Diagnostic, id text.Text, better string) {
+	all := strings.ToLower(l.file.Text)
+	if strings.Count(all, strings.ToLower(id.Value)) == 1 && !strings.Contains(all, strings.ToLower(better)) &&
+		id.Span.End-id.Span.Start == len(id.Value) {
+		found.WriteValue(id.Span, better)
 	}
 }
 

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/espalier-run/espalier/internal/diag"
 	"github.com/espalier-run/espalier/internal/expr"
 	"github.com/espalier-run/espalier/internal/text"
 	"github.com/espalier-run/espalier/internal/xmaps"
@@ -103,12 +104,29 @@ func (l *lowering) condition(t text.Text) *expr.Expr {
 			continue // the unreadable header may define it
 		}
 		if l.names.fields[name] && l.names.input[name] {
-			l.out.Warnf(CodeAmbiguous, path.Span, fmt.Sprintf("Use \"workflow.%s\" or \"input.%s\".", name, name),
+			found := l.out.Warnf(CodeAmbiguous, path.Span,
+				fmt.Sprintf("Use \"workflow.%s\" or \"input.%s\".", name, name),
 				"%q is both a frontmatter field and an input property; it means %s.", name, meaning)
+			writeName(found, path, meaning)
+			for _, other := range []string{"workflow." + name, "input." + name} {
+				if other != meaning {
+					writeName(found, path, other)
+				}
+			}
 			continue
 		}
-		l.out.Notef(CodeBound, path.Span, fmt.Sprintf("Use \"%s\" to make it explicit.", meaning), "%q means %s.", name,
-			meaning)
+		found := l.out.Notef(CodeBound, path.Span, fmt.Sprintf("Use \"%s\" to make it explicit.", meaning),
+			"%q means %s.", name, meaning)
+		writeName(found, path, meaning)
 	}
 	return e
+}
+
+// writeName adds a fix that replaces the first part of a name in an expression. There is none if the place of the name
+// is not known exactly.
+func writeName(found *diag.Diagnostic, path expr.Path, meaning string) {
+	written := strings.Join(path.Written, ".")
+	if name := path.Written[0]; path.Span.End-path.Span.Start == len(written) {
+		found.Rewrite(path.Span, written, meaning+strings.TrimPrefix(written, name))
+	}
 }

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"iter"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/espalier-run/espalier/internal/diag"
@@ -95,6 +96,10 @@ func (d *document) readFrontmatter(out *diag.List) {
 			problem.Message = fmt.Sprintf("The value of %q is not valid YAML. It is read as a quoted string.", r.Key)
 			problem.Help = "Put the value in double quotes."
 			problem.Span = r.Value.Span
+			problem.Fixes = nil
+			if !strings.ContainsAny(r.Value.Value, "\"\\") {
+				problem.Rewrite(r.Value.Span, r.Value.Value, strconv.Quote(r.Value.Value))
+			}
 		}
 		out.Add(problem)
 	}
@@ -326,11 +331,32 @@ func (d *document) checkSection(fence *text.Fence, out *diag.List) bool {
 		out.Warnf(CodeSection, fence.InfoSpan, fmt.Sprintf("Move it under a heading %q.", "## "+title),
 			"The %s block is under the heading %q.", fence.Info, upper(above))
 	} else {
-		out.Notef(CodeSection, fence.InfoSpan,
+		found := out.Notef(CodeSection, fence.InfoSpan,
 			fmt.Sprintf("Add the heading \"## %s\" above the %s blocks.", title, fence.Info),
-			"The %s block is not under the heading %q.", fence.Info, title).Lenient = true
+			"The %s block is not under the heading %q.", fence.Info, title)
+		found.Lenient = true
+		if at := fence.Span.Start; d.isLastKind(fence) && (at == 0 || d.file.Text[at-1] == '\n') && !fence.Unopened {
+			found.Change(fmt.Sprintf("Add the heading \"## %s\"", title), "## "+title+d.lineEnd()+d.lineEnd(),
+				d.file.Span(at, at))
+		}
 	}
 	return true
+}
+
+// isLastKind reports whether no block of another kind follows before the next heading: it would be under the heading of
+// this one.
+func (d *document) isLastKind(fence *text.Fence) bool {
+	return !slices.ContainsFunc(d.md.Fences, func(other text.Fence) bool {
+		return other.Heading == fence.Heading && other.Span.Start > fence.Span.Start && other.Info != fence.Info
+	})
+}
+
+// lineEnd returns what ends the lines of the file.
+func (d *document) lineEnd() string {
+	if first, _, _ := strings.Cut(d.file.Text, "\n"); strings.HasSuffix(first, "\r") {
+		return "\r\n"
+	}
+	return "\n"
 }
 
 // nearestHeading returns the heading itself or one that encloses it, if its text is nearly the

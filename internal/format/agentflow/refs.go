@@ -19,9 +19,11 @@ func (l *lowering) contract(name string) *ir.Contract {
 	ref := v.word("schema_ref")
 	if inline := v.node("schema"); inline != nil {
 		if v.has("schema_ref") {
-			l.out.Errorf(CodeTwoSchemas, v.key("schema_ref"), "Remove \"schema\" or \"schema_ref\".",
+			found := l.out.Errorf(CodeTwoSchemas, v.key("schema_ref"), "Remove \"schema\" or \"schema_ref\".",
 				"The %s has both an inline schema and a schema file.", name).
 				Relate(v.key("schema"), "the inline schema")
+			found.RemoveEntry("schema_ref", v.entry("schema_ref"))
+			found.RemoveEntry("schema", v.entry("schema"))
 		}
 		return &ir.Contract{Schema: inline.JSON(), Places: inline.Places(), Span: inline.Span}
 	}

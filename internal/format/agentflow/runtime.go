@@ -31,9 +31,14 @@ func (l *lowering) runtime() {
 	if v.flag("approval_required", false) {
 		l.approveStart(v)
 	} else if v.has("approvers") {
-		l.out.Warnf(CodeApprovers, v.key("approvers"),
+		found := l.out.Warnf(CodeApprovers, v.key("approvers"),
 			"Add \"approval_required: true\", or move the approvers to a gate.",
 			"\"approvers\" has no effect: the start of a run needs no approval.")
+		if at := v.word("approval_required").Span; v.has("approval_required") {
+			found.WriteValue(at, "true")
+		} else if v.from.Key("approval_required") == nil {
+			found.AddEntry(v.entry("approvers"), "approval_required", "true")
+		}
 	}
 }
 
@@ -55,8 +60,12 @@ func (l *lowering) checkpoints(v *values) {
 			l.out.Errorf(CodeInterval, every.Span, "Use a number and _steps, such as \"3_steps\".",
 				"%q is not a valid checkpoint interval.", every.Value)
 		case always:
-			l.out.Notef(CodeInterval, every.Span, "Remove it, or \"checkpoint_after_each_step\".",
+			found := l.out.Notef(CodeInterval, every.Span, "Remove it, or \"checkpoint_after_each_step\".",
 				"The interval has no effect: there is a checkpoint after each step.")
+			if len(v.list("checkpoints")) == 1 {
+				found.RemoveEntry("checkpoints", v.entry("checkpoints"))
+			}
+			found.RemoveEntry("checkpoint_after_each_step", v.entry("checkpoint_after_each_step"))
 		case l.p.CheckpointEvery == 0 || int(n) < l.p.CheckpointEvery:
 			l.p.CheckpointEvery = int(n)
 		}
@@ -105,8 +114,10 @@ func (l *lowering) waitpoint(w *values, first map[string]source.Span) {
 	if g, ok := own.Action.(ir.Gate); ok && g.Decider == ir.Person && g.Name == "" {
 		gate.Decider = ir.Person
 		if g.Approvers != nil && gate.Approvers != nil {
-			l.out.Errorf(CodeApprovers, w.key("approvers"), "Remove one of them.", "The gate %q has approvers, too.",
-				s.id.Value)
+			found := l.out.Errorf(CodeApprovers, w.key("approvers"), "Remove one of them.",
+				"The gate %q has approvers, too.", s.id.Value)
+			found.RemoveEntry("those of the waitpoint", w.entry("approvers"))
+			found.RemoveEntry("those of the gate", s.entry("approvers"))
 		}
 		if gate.Approvers == nil {
 			gate.Approvers = g.Approvers

@@ -6,6 +6,7 @@ import (
 	"path"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"unicode/utf8"
 
@@ -158,8 +159,11 @@ func (l *lowering) skillName(start source.Span) text.Text {
 				kebab(folder)),
 			"The skill has no frontmatter. Its name comes from its path and its description from its text.")
 	case strings.TrimSpace(name.Value) == "":
-		l.lenient(CodeSkillName, start, fmt.Sprintf("Add \"name: %s\".", kebab(folder)),
+		found := l.lenient(CodeSkillName, start, fmt.Sprintf("Add \"name: %s\".", kebab(folder)),
 			"The skill has no name. It is derived from its path.")
+		if text.IsPlainWord(kebab(folder)) {
+			found.AddEntry(l.doc.front.PlaceFor("name"), "name", kebab(folder))
+		}
 	}
 	if strings.TrimSpace(name.Value) == "" {
 		return text.Text{Value: folder, Span: start}
@@ -205,6 +209,9 @@ func (l *lowering) checkName(name text.Text, skill bool) {
 		found.Help = "Use lowercase letters, digits and hyphens."
 		if better = kebab(folder); better != "" {
 			found.Help = fmt.Sprintf("Use %q, from its path.", better)
+			if text.IsPlainWord(better) {
+				found.WriteValue(name.Span, better)
+			}
 		}
 	} else if better != name.Value {
 		found.Help = fmt.Sprintf("Use %q.", better)
@@ -340,14 +347,21 @@ func (l *lowering) skillValue(key string, n *text.Node) {
 		}
 		for _, pair := range n.Pairs {
 			if pair.Value.Kind != text.String {
-				l.lenient(CodeSkillType, headOf(pair.Value), "Put the value in quotes.",
+				found := l.lenient(CodeSkillType, headOf(pair.Value), "Put the value in quotes.",
 					"%q in \"metadata\" is %s, not a string.", pair.Key.Value, pair.Value.Kind)
+				if v := pair.Value; v.Kind != text.Null && v.Exact() && !strings.ContainsAny(v.Value, "\"\\") {
+					found.Rewrite(v.Span, v.Value, strconv.Quote(v.Value))
+				}
 			}
 		}
 	case "argument-hint":
 		if n.Kind >= text.List {
-			l.lenient(CodeSkillType, headOf(n), "Put it in quotes: argument-hint: \"[…]\".",
+			found := l.lenient(CodeSkillType, headOf(n), "Put it in quotes: argument-hint: \"[…]\".",
 				"%q is %s in YAML, not a string.", key, n.Kind)
+			written := l.file.Text[n.Span.Start:n.Span.End]
+			if strings.HasPrefix(written, "[") && !strings.ContainsAny(written, "\"'\\\r\n&*#") {
+				found.Write(n.Span, strconv.Quote(written))
+			}
 		}
 	case "allowed-tools":
 		if n.Kind == text.Map {
@@ -369,7 +383,8 @@ func (l *lowering) skillValue(key string, n *text.Node) {
 	case "kind":
 		l.lenient(CodeOtherKind, n.Span,
 			fmt.Sprintf("Use \"kind: %s\" for a workflow, or remove the line.", workflowKind),
-			"The kind %q is not an Agent Flow kind, so the file is a plain skill.", n.Value)
+			"The kind %q is not an Agent Flow kind, so the file is a plain skill.", n.Value).
+			RemoveEntry("kind", l.doc.front.Entry(key))
 	}
 }
 
@@ -460,8 +475,10 @@ func (l *lowering) bodySpan() source.Span {
 }
 
 // lenient adds a note about a deviation that was accepted.
-func (l *lowering) lenient(code diag.Code, at source.Span, help, format string, args ...any) {
-	l.out.Notef(code, at, help, format, args...).Lenient = true
+func (l *lowering) lenient(code diag.Code, at source.Span, help, format string, args ...any) *diag.Diagnostic {
+	found := l.out.Notef(code, at, help, format, args...)
+	found.Lenient = true
+	return found
 }
 
 // named converts texts to names of the program.

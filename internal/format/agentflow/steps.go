@@ -56,7 +56,7 @@ func (l *lowering) checkFields(s *step) {
 		}
 		l.out.Warnf(CodeNotForType, s.key(f.Name),
 			fmt.Sprintf("Remove it, or use it in a step of type %s.", strings.Join(f.Types, ", ")),
-			"%q has no effect in %s step.", f.Name, article(s.kind))
+			"%q has no effect in %s step.", f.Name, article(s.kind)).RemoveEntry(f.Name, s.entry(f.Name))
 	}
 }
 
@@ -134,8 +134,10 @@ func (l *lowering) resolveFallback(s *step) {
 		return
 	}
 	if policy.Value == "stop" || policy.Value == "skip" {
-		l.out.Errorf(CodeOnError, policy.Span, "Use \"on_error: fallback\", or remove the fallback.",
+		found := l.out.Errorf(CodeOnError, policy.Span, "Use \"on_error: fallback\", or remove the fallback.",
 			"on_error is %q, but the step has a fallback.", policy.Value).Relate(s.key("fallback"), "the fallback")
+		found.WriteValue(policy.Span, "fallback")
+		found.RemoveEntry("fallback", s.entry("fallback"))
 	}
 	target := l.find(name)
 	switch {
@@ -167,7 +169,8 @@ func (l *lowering) resolveBranches(s *step) {
 		key := branchKey(pair.Key)
 		if first, ok := seen[key]; ok {
 			l.out.Errorf(CodeDuplicate, pair.Key.Span, "Remove one of the two. Branch values are compared as strings.",
-				"Duplicate branch for %q.", key).Relate(first, "the first one")
+				"Duplicate branch for %q.", key).Relate(first, "the first one").
+				RemoveEntry("this branch", n.Entry(pair.Key.Value))
 			continue
 		}
 		seen[key] = pair.Key.Span
@@ -275,7 +278,8 @@ func (l *lowering) checkFilesOfGate(s *step) {
 		if s.applies(key) {
 			l.out.Warnf(CodeUnusedChoice, s.key(key),
 				"Remove it, or move it to the step that does the work. The audit log contains the decision.",
-				"%q has no effect: a gate that a person decides creates no files.", key)
+				"%q has no effect: a gate that a person decides creates no files.", key).
+				RemoveEntry(key, s.entry(key))
 		}
 	}
 }
@@ -517,8 +521,10 @@ func (s *step) placeholder() ir.Task { return s.transformTask("model", s.id.Span
 // script returns the code of a step as a task. Code has precedence over a tool.
 func (l *lowering) script(s *step) ir.Task {
 	if s.has("tool") {
-		l.out.Warnf(CodeUnusedChoice, s.key("tool"), "Remove \"tool\" or \"code\".",
+		found := l.out.Warnf(CodeUnusedChoice, s.key("tool"), "Remove \"tool\" or \"code\".",
 			"The tool is not called: the step has code.").Relate(s.key("code"), "the code")
+		found.RemoveEntry("tool", s.entry("tool"))
+		found.RemoveEntry("code", s.entry("code"))
 	}
 	v := s.object("code")
 	t := ir.Task{Kind: "script"}
@@ -556,8 +562,10 @@ func (l *lowering) skillStep(s *step) ir.Action {
 	switch {
 	case s.has("skill_ref"):
 		if s.has("agent") {
-			l.out.Warnf(CodeUnusedChoice, s.key("agent"), "Remove \"agent\" or \"skill_ref\".",
+			found := l.out.Warnf(CodeUnusedChoice, s.key("agent"), "Remove \"agent\" or \"skill_ref\".",
 				"The agent has no effect: the step runs a skill.").Relate(s.key("skill_ref"), "the skill")
+			found.RemoveEntry("agent", s.entry("agent"))
+			found.RemoveEntry("skill_ref", s.entry("skill_ref"))
 		}
 		if ref.Value != "" {
 			if f := l.skillFileOf(ref, "skill"); f != nil {
@@ -620,7 +628,7 @@ func (l *lowering) gate(s *step) ir.Action {
 	unused := func(key, why string) {
 		if s.has(key) {
 			l.out.Warnf(CodeUnusedChoice, s.key(key), "Remove it, or use another gate_method.", "%q has no effect: %s.",
-				key, why).Relate(method.Span, "the method is chosen here")
+				key, why).Relate(method.Span, "the method is chosen here").RemoveEntry(key, s.entry(key))
 		}
 	}
 	switch method.Value {

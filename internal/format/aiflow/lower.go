@@ -219,9 +219,12 @@ func (l *lowering) condition(t text.Text) *expr.Expr {
 		case "output", "agentId":
 		default:
 			l.want(name)
-			l.out.Warnf(CodeBareName, p.Span, fmt.Sprintf("Use output.%s or context.%s.", name, name),
+			written := strings.Join(p.Written, ".")
+			found := l.out.Warnf(CodeBareName, p.Span, fmt.Sprintf("Use output.%s or context.%s.", name, name),
 				"%q is resolved in the latest output, then in the context. The reference program does not resolve it.",
-				strings.Join(p.Written, "."))
+				written)
+			found.Rewrite(p.Span, written, "output."+written)
+			found.Rewrite(p.Span, written, "context."+written)
 		}
 	}
 	if list.Errors() {
@@ -652,13 +655,14 @@ func (l *lowering) unused() {
 				return a.prompt.Value == p.Key.Value || a.instructions.Value == p.Key.Value
 			}) {
 			l.out.Notef(CodePromptUnused, p.Key.Span, "Remove it, or use it in an agent.",
-				"Prompt %q is not used by any agent.", p.Key.Value)
+				"Prompt %q is not used by any agent.", p.Key.Value).
+				RemoveEntry("the prompt", l.doc.promptMap.Entry(p.Key.Value))
 		}
 	}
 	for _, t := range l.doc.tools {
 		if !l.listed(t) {
 			l.out.Notef(CodeToolUnused, t.span, "Remove it, or add it to an agent's \"tools\".",
-				"Tool %q is not used by any agent.", t.id.Value)
+				"Tool %q is not used by any agent.", t.id.Value).RemoveEntry("the tool", t.entry)
 		}
 	}
 }

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/espalier-run/espalier/internal/diag"
@@ -38,6 +39,7 @@ type document struct {
 	rules      []*rule
 	tools      []*tool
 	prompts    []text.Pair
+	promptMap  *text.Node // the map that has them
 	hasPrompts bool
 	memory     bool
 }
@@ -71,9 +73,10 @@ type rule struct {
 
 // tool is a tool that agents may call.
 type tool struct {
-	id   text.Text
-	node *text.Node
-	span source.Span
+	id    text.Text
+	node  *text.Node
+	span  source.Span
+	entry diag.Entry
 }
 
 // object is a JSON object while it is parsed. It remembers which keys were asked for, so that done can warn about the
@@ -188,7 +191,8 @@ func (o *object) tokens(a *agent) int {
 		o.get("max_tokens")
 		if value == 0 {
 			o.out.Warnf(CodeBadValue, n.Span, "Remove it.",
-				"\"max_tokens\" of the agent %q has no effect, because the agent only calls a tool.", a.id.Value)
+				"\"max_tokens\" of the agent %q has no effect, because the agent only calls a tool.", a.id.Value).
+				RemoveEntry("max_tokens", o.node.Entry("max_tokens"))
 		}
 		return 0
 	}
@@ -337,7 +341,7 @@ func listed(names []string) string {
 // readPrompts keeps the prompts, which agents refer to by key.
 func (d *document) readPrompts(root *object) {
 	if n := root.optional("prompts"); n != nil {
-		d.hasPrompts, d.prompts = true, n.Pairs
+		d.hasPrompts, d.prompts, d.promptMap = true, n.Pairs, n
 	}
 }
 
@@ -436,7 +440,7 @@ func (d *document) readAgent(root *object, key, value *text.Node) *agent {
 		case a.isTool(): // editors write "raw"
 			o.out.Warnf(CodeBadValue, a.output.Span, "Remove it.",
 				"%q of the %s has no effect, because the agent only calls a tool: %q.", "output_format", o.what,
-				a.output.Value)
+				a.output.Value).RemoveEntry("output_format", o.node.Entry("output_format"))
 			a.output = text.Text{}
 		default:
 			o.out.Errorf(CodeBadValue, a.output.Span, "Use json, text or markdown.", "%q of the %s is not valid: %q.",
@@ -515,6 +519,7 @@ func (d *document) readTools(root *object) {
 	if n == nil {
 		return
 	}
+	items := xslices.Map(n.Items, (*text.Node).Text)
 	for key, value := range entries(n) {
 		if value.Kind != text.Map {
 			root.out.Errorf(CodeToolInvalid, entryAt(key, value),
@@ -524,8 +529,11 @@ func (d *document) readTools(root *object) {
 		}
 		o := object{node: value, shape: toolShape, what: "tool", out: root.out}
 		t := &tool{id: o.text("id"), node: value}
+		if i := slices.Index(n.Items, value); i >= 0 {
+			t.entry = text.ItemEntry(items, i)
+		}
 		if key != nil {
-			t.id = key.Text()
+			t.id, t.entry = key.Text(), n.Entry(key.Value)
 		} else if t.id.Value == "" {
 			t.id = o.text("name")
 		}
@@ -557,8 +565,11 @@ func (d *document) readFlow(flow *object) {
 	switch {
 	case len(d.agents) == 0:
 	case d.entry.Value == "":
-		flow.out.Errorf(CodeMissingEntry, firstKey(flow.node), fmt.Sprintf("Add \"start\": %q.", known[0]),
+		found := flow.out.Errorf(CodeMissingEntry, firstKey(flow.node), fmt.Sprintf("Add \"start\": %q.", known[0]),
 			"The flow has no starting agent.")
+		if name := strconv.Quote(known[0]); json.Valid([]byte(name)) {
+			found.AddEntry(flow.node.PlaceFor("start"), "start", name)
+		}
 	case !slices.Contains(known, d.entry.Value):
 		d.undefined(CodeInvalidEntry, d.entry, "The flow starts with agent", flow.out)
 		d.entry = text.Text{}
@@ -658,7 +669,8 @@ func (d *document) readRule(root *object, from, item *text.Node) {
 	case owner.Value != "" && !slices.Contains([]string{"ai", "agent", "system", "auto", "model"},
 		strings.ToLower(owner.Value)):
 		o.out.Warnf(CodeBadValue, owner.Span, "Use human, or remove it.",
-			"\"decisionOwner\" is %q, but only human has an effect.", owner.Value)
+			"\"decisionOwner\" is %q, but only human has an effect.", owner.Value).
+			RemoveEntry("decisionOwner", o.node.Entry("decisionOwner"))
 	}
 	o.done()
 	if r.id == "" {
@@ -687,8 +699,17 @@ func (d *document) readRule(root *object, from, item *text.Node) {
 		return
 	}
 	if !hasCondition || strings.TrimSpace(r.condition.Value) == "" {
-		o.out.Warnf(CodeRuleNoCondition, r.span, "Use \"always\" if this is intended.",
+		found := o.out.Warnf(CodeRuleNoCondition, r.span, "Use \"always\" if this is intended.",
 			"Rule %q has no condition, so it always matches.", r.id)
+		switch {
+		case hasCondition && r.condition.Value == "" && !r.condition.Span.IsZero():
+			found.WriteValue(r.condition.Span, `"always"`)
+		case o.node.Key("condition") != nil || o.node.Key("if") != nil:
+		case o.node.Key("then") != nil:
+			found.AddEntry(o.node.Entry("then"), "if", `"always"`)
+		default:
+			found.AddEntry(o.node.PlaceFor("condition"), "condition", `"always"`)
+		}
 	}
 	d.rules = append(d.rules, r)
 }

@@ -203,9 +203,14 @@ func (l *lowering) failsLoop(s, loop *state) bool {
 	if handled {
 		help = fmt.Sprintf("Remove it: %q defines what follows its failure.", loop.name.Value)
 	}
-	l.out.Warnf(CodeIgnoredWay, s.failure.Span, help,
+	found := l.out.Warnf(CodeIgnoredWay, s.failure.Span, help,
 		"The transition is ignored: %q is in the body of %q, so its failure fails the loop.", s.name.Value,
 		loop.name.Value)
+	if handled {
+		found.RemoveEntry("on_failure", s.from.Entry("on_failure"))
+	} else if text.IsPlainWord(s.failure.Value) {
+		found.AddEntry(loop.from.PlaceFor("on_failure"), "on_failure", s.failure.Value)
+	}
 	return true
 }
 

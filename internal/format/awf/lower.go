@@ -86,10 +86,11 @@ func (l *lowering) checkTargets() {
 		}
 		for _, list := range [][]text.Text{s.branches, s.body} {
 			names := map[string]bool{}
-			for _, name := range list {
+			for i, name := range list {
 				l.checkDefined(name, s, "runs")
 				if names[name.Value] {
-					l.out.Errorf(CodeRepeated, name.Span, "Remove one of them.", "%q is listed twice.", name.Value)
+					l.out.Errorf(CodeRepeated, name.Span, "Remove one of them.", "%q is listed twice.", name.Value).
+						RemoveEntry("this one", text.ItemEntry(list, i))
 				}
 				names[name.Value] = true
 			}
@@ -452,9 +453,14 @@ const defaultConcurrent = 32
 
 // reportSelfContainment reports a state that is in its own body or branches.
 func (l *lowering) reportSelfContainment(s *state, name text.Text) {
-	l.out.Errorf(CodeContains, name.Span,
+	found := l.out.Errorf(CodeContains, name.Span,
 		fmt.Sprintf("Remove %q from the states that %q runs.", name.Value, s.name.Value), "%q contains itself.",
 		name.Value)
+	for _, list := range [][]text.Text{s.branches, s.body} {
+		if i := slices.Index(list, name); i >= 0 {
+			found.RemoveEntry(name.Value, text.ItemEntry(list, i))
+		}
+	}
 }
 
 // loop compiles both kinds of loops.
@@ -538,9 +544,16 @@ func (l *lowering) checkLength(s *state, loop *ir.Loop) {
 		}
 	}
 	if list, ok := constant(loop.Each.Items).([]any); ok && most > 0 && int64(len(list)) > most {
-		l.out.Warnf(CodeBadValue, s.items.Span, fmt.Sprintf("Use \"max_iterations: %d\", or remove it.", len(list)),
+		found := l.out.Warnf(CodeBadValue, s.items.Span,
+			fmt.Sprintf("Use \"max_iterations: %d\", or remove it.", len(list)),
 			"The list has %d items, but \"max_iterations\" is %d, so the loop fails after %d of them.", len(list), most,
 			most)
+		if limit := s.from.Entry("max_iterations"); !limit.Key.IsZero() {
+			if s.maxText.IsZero() && len(list) <= maxIterations {
+				found.WriteValue(limit.Value, strconv.Itoa(len(list)))
+			}
+			found.RemoveEntry("max_iterations", limit)
+		}
 	}
 }
 

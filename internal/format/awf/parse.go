@@ -59,6 +59,7 @@ type hook struct {
 // the transitions have been read.
 type state struct {
 	name            text.Text
+	from            *text.Node // as written, without the template
 	kind            string
 	at              source.Span // of its type, or else of its name
 	description     text.Text
@@ -304,7 +305,7 @@ func (p *parser) validation(in *input, n *text.Node, typed bool) {
 		if r.Has(rule.key) && !rule.counts {
 			p.out.Warnf(CodeNoEffect, r.KeySpan(rule.key), "Remove it, or change the type of the input.",
 				"%q has no effect: it applies to %s, and the input %q is %s.", rule.key, rule.of, in.name.Value,
-				article(in.kind.Value))
+				article(in.kind.Value)).RemoveEntry(rule.key, r.Entry(rule.key))
 		}
 	}
 }
@@ -485,6 +486,7 @@ func (p *parser) state(pair text.Pair) {
 
 // keys parses a state's keys.
 func (p *parser) keys(s *state, n *text.Node) {
+	s.from = n
 	lacks := false // the template with its action is missing
 	if used := n.Get("use_template"); used != nil && used.Kind != text.Null && used.Kind < text.List {
 		merged := p.fromTemplate(used.Text(), n)
@@ -512,7 +514,7 @@ func (p *parser) keys(s *state, n *text.Node) {
 	case kind.Value == "":
 		s.kind = inferKind(r)
 		p.out.Errorf(CodeMissing, s.name.Span, fmt.Sprintf("Add \"type: %s\".", s.kind), "The %s has no \"type\".",
-			what)
+			what).AddEntry(s.from.PlaceFor("type"), "type", s.kind)
 	case strings.Contains(s.kind, "."):
 		p.out.Errorf(CodeUnsupported, kind.Span,
 			fmt.Sprintf("Configure a tool or an MCP server, and use \"type: operation\" with \"operation: %s\".",
@@ -630,7 +632,7 @@ func (p *parser) common(s *state, r *text.Reader) {
 		if r.Node(key) != nil {
 			p.out.Notef(CodeNoEffect, r.KeySpan(key),
 				"Remove it. The output of a step is always kept, and transitions determine the order of steps.",
-				"%q has no effect.", key)
+				"%q has no effect.", key).RemoveEntry(key, s.from.Entry(key))
 		}
 	}
 }
@@ -645,10 +647,13 @@ func (p *parser) retry(n *text.Node) *ir.Retry {
 	for _, key := range []string{"initial_delay", "max_delay"} {
 		d := p.fixed(r, key)
 		if value := r.Node(key); value != nil && value.Kind == text.Int && d > 0 {
-			p.out.Notef(CodeSeconds, value.Span,
+			found := p.out.Notef(CodeSeconds, value.Span,
 				fmt.Sprintf(
 					"Use \"%ss\" to make it explicit. AWF's documentation says milliseconds, but its program uses "+
 						"seconds.", value.Value), "%q means %s seconds.", key, value.Value)
+			if strings.Trim(value.Value, "0123456789") == "" {
+				found.WriteValue(value.Span, value.Value+"s")
+			}
 		}
 		if key == "max_delay" {
 			out.MaxDelay = d
@@ -888,7 +893,7 @@ func (p *parser) agentKeys(s *state, r *text.Reader) {
 			if cr.Node(key) != nil {
 				p.out.Notef(CodeNoEffect, cr.KeySpan(key),
 					"Remove it. The whole conversation is sent to the model, and an empty line ends it.",
-					"%q has no effect.", key)
+					"%q has no effect.", key).RemoveEntry(key, cr.Entry(key))
 			}
 		}
 		cr.Done()
@@ -920,7 +925,8 @@ func (p *parser) agentKeys(s *state, r *text.Reader) {
 		if a.tools && len(listItems(mr.Node("plugin_tools"))) == 0 {
 			p.out.Errorf(CodeBadValue, at,
 				"Remove it to offer Read, Write, Edit, Bash, Glob and Grep, or remove \"mcp_proxy\".",
-				"\"intercept_builtins: false\" leaves the proxy without tools.")
+				"\"intercept_builtins: false\" leaves the proxy without tools.").
+				RemoveEntry("mcp_proxy", r.Entry("mcp_proxy")) // not the other: it would allow tools
 		}
 		a.tools = false
 	}

@@ -124,8 +124,14 @@ func (l *lowering) checkPaths(e *expr.Expr, severity diag.Severity) {
 			}
 		}
 		if p.Segments[0] == "loop" && l.loops < around && l.loops > 0 {
-			l.out.Reportf(CodeNoProperty, severity, p.Span, "Remove \"Parent\" to use the item of this loop.",
+			found := l.out.Reportf(CodeNoProperty, severity, p.Span, "Remove \"Parent\" to use the item of this loop.",
 				"%q is not defined: the loop is not inside another loop.", strings.Join(p.Written, "."))
+			if p.Span.File == l.file.Path && around == 2 {
+				written := strings.ToLower(l.file.Text[p.Span.Start:p.Span.End])
+				if at := strings.Index(written, "parent."); at >= 0 && strings.Count(written, "parent") == 1 {
+					found.Remove("Parent", p.Span.Sub(at, at+len("parent.")))
+				}
+			}
 			continue
 		}
 		if p.Segments[0] == "loop" && l.loops == 0 {

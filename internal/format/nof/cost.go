@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/espalier-run/espalier/internal/diag"
@@ -118,10 +119,11 @@ func (l *lowering) compare(q *ir.Quote, cycles bool) {
 		inert = ", including the Cycle-back rules"
 	}
 	if q.Stated != nil && q.Stated.Max != q.Worst {
-		l.out.Warnf(CodeEstimate, q.Stated.Span,
+		found := l.out.Warnf(CodeEstimate, q.Stated.Span,
 			fmt.Sprintf("Use cost_estimate: %q. One pass costs %s.", dollars(q.Worst), dollars(q.Base)),
-			"The cost estimate is %s, but the worst case is %s%s.", dollars(q.Stated.Max), dollars(q.Worst), inert).
-			Related = l.cycleSpans()
+			"The cost estimate is %s, but the worst case is %s%s.", dollars(q.Stated.Max), dollars(q.Worst), inert)
+		found.Related = l.cycleSpans()
+		found.WriteValue(q.Stated.Span, strconv.Quote(dollars(q.Worst)))
 	}
 	for _, c := range q.Ceilings {
 		if c.Max < q.Worst {

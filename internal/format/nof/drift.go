@@ -331,11 +331,21 @@ func (l *lowering) tiers() {
 		for _, class := range n.Class {
 			tier := strings.ToLower(class.Value)
 			if _, known := prices[tier]; known && tier != e.tier {
-				l.out.Warnf(CodeTier, class.Span, fmt.Sprintf("Use \"class %s %s\".", n.ID, e.tier),
+				found := l.out.Warnf(CodeTier, class.Span, fmt.Sprintf("Use \"class %s %s\".", n.ID, e.tier),
 					"The diagram shows %q as %s, but its tier is %s.", e.key, tier, e.tier).Relate(n.Span, "the node")
+				if d.isAlone(class, n.ID) {
+					found.Rewrite(class.Span, class.Value, e.tier)
+				}
 			}
 		}
 	}
+}
+
+// isAlone reports whether a class is written for one node only, as in "class ID NAME" and "ID:::NAME".
+func (d *document) isAlone(class text.Text, id string) bool {
+	before := d.file.Text[:class.Span.Start]
+	line := strings.Fields(before[strings.LastIndexByte(before, '\n')+1:])
+	return strings.HasSuffix(before, ":::") || slices.Equal(line, []string{"class", id})
 }
 
 // drawnRules compares conditional arrows with routing rules.

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"unicode"
 
 	"github.com/espalier-run/espalier/internal/diag"
 	"github.com/espalier-run/espalier/internal/lazyregexp"
@@ -122,12 +123,14 @@ func (d *document) frontmatter(out *diag.List) bool {
 	switch {
 	case format.IsZero():
 	case m == nil || m[1] != "1":
-		out.Errorf(CodeVersion, format.Span, "Use format: nof/1.0.", "Format %q is not supported.", format.Value)
+		out.Errorf(CodeVersion, format.Span, "Use format: nof/1.0.", "Format %q is not supported.", format.Value).
+			WriteValue(format.Span, "nof/1.0")
 		return false
 	case m[2] != "0":
 		later = true
 		out.Warnf(CodeMinor, format.Span, "Use format: nof/1.0 unless you need a newer feature.",
-			"%q is newer than nof/1.0. New keys and sections are ignored.", format.Value)
+			"%q is newer than nof/1.0. New keys and sections are ignored.", format.Value).
+			WriteValue(format.Span, "nof/1.0")
 	}
 	d.name, d.description, d.version = r.String("name"), r.String("description"), r.String("version")
 	d.agents = r.Strings("agents")
@@ -257,6 +260,32 @@ func (d *document) split(out *diag.List) {
 	}
 }
 
+// isTitle reports whether a name has no characters with a meaning in Markdown.
+func isTitle(name string) bool {
+	return name != "" && strings.TrimSpace(name) == name && !strings.ContainsFunc(name, func(r rune) bool {
+		return !unicode.IsLetter(r) && !unicode.IsDigit(r) && !strings.ContainsRune(" -.,()", r)
+	})
+}
+
+// addTitle adds a fix that writes the title below the frontmatter.
+func (d *document) addTitle(found *diag.Diagnostic) {
+	at := d.md.Body.Start
+	if !d.md.HasFrontmatter || !d.md.FrontmatterClosed || !isTitle(d.name.Value) ||
+		at == 0 || d.file.Text[at-1] != '\n' {
+		return
+	}
+	lineEnd := "\n"
+	if strings.HasSuffix(d.file.Text[:at], "\r\n") {
+		lineEnd = "\r\n"
+	}
+	title := "# Workflow: " + d.name.Value
+	written := lineEnd + title + lineEnd
+	if !strings.HasPrefix(d.file.Text[at:], lineEnd) {
+		written += lineEnd
+	}
+	found.Change(fmt.Sprintf("Add %q", title), written, d.file.Span(at, at))
+}
+
 // headings checks the title and the required and recommended sections. Other sections may occur
 // anywhere, in any order.
 func (d *document) headings(out *diag.List) {
@@ -269,8 +298,10 @@ func (d *document) headings(out *diag.List) {
 	const form = "# Workflow: NAME"
 	if len(d.md.Headings) == 0 || d.md.Headings[0].Level != 1 ||
 		!strings.HasPrefix(strings.ToLower(d.md.Headings[0].Text), "workflow:") {
-		out.Errorf(CodeSection, place, fmt.Sprintf("Add \"# Workflow: %s\" after the frontmatter.", d.name.Value),
+		found := out.Errorf(CodeSection, place,
+			fmt.Sprintf("Add \"# Workflow: %s\" after the frontmatter.", d.name.Value),
 			"The first heading is not %q.", form)
+		d.addTitle(found)
 	} else {
 		h := d.md.Headings[0]
 		_, name, _ := strings.Cut(h.Text, ":")
@@ -281,9 +312,12 @@ func (d *document) headings(out *diag.List) {
 			d.title.Span = h.Span
 		}
 		if !d.name.IsZero() && name != d.name.Value {
-			out.Warnf(CodeName, d.title.Span, "Use the same name in both places.",
+			found := out.Warnf(CodeName, d.title.Span, "Use the same name in both places.",
 				"The heading names the workflow %q, but the frontmatter %q.", name, d.name.Value).
 				Relate(d.name.Span, "the name in the frontmatter")
+			if name != "" && isTitle(d.name.Value) {
+				found.Rewrite(d.title.Span, name, d.name.Value)
+			}
 		}
 	}
 	for _, name := range required {

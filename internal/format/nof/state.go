@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"slices"
+	"strings"
 
 	"github.com/espalier-run/espalier/internal/diag"
 	"github.com/espalier-run/espalier/internal/ir"
@@ -159,7 +160,8 @@ func (d *document) readState(m *python.Module, out *diag.List) {
 	switch {
 	case d.stateSchema.IsZero():
 		out.Warnf(CodeSchema, s.at, fmt.Sprintf("Add \"state_schema: %s\" to the frontmatter.", class.Name),
-			"The frontmatter does not name the state schema %q.", class.Name)
+			"The frontmatter does not name the state schema %q.", class.Name).
+			AddEntry(d.meta.PlaceFor("state_schema"), "state_schema", class.Name)
 	case d.stateSchema.Value != class.Name:
 		out.Errorf(CodeSchema, d.stateSchema.Span, "", "TypedDict %q is not defined.", d.stateSchema.Value).
 			Relate(s.at, "the defined class").Suggest(d.stateSchema.Value, all)
@@ -189,16 +191,42 @@ func (d *document) readState(m *python.Module, out *diag.List) {
 		f := s.find(a.name)
 		switch {
 		case f == nil:
-			out.Errorf(CodeAccumulator, s.at, fmt.Sprintf("Add \"%s: %s\".", a.name, a.written),
+			found := out.Errorf(CodeAccumulator, s.at, fmt.Sprintf("Add \"%s: %s\".", a.name, a.written),
 				"The state schema has no accumulator %q.", a.name)
+			d.addField(found, m, class, a.name+": "+a.written)
 			s.fields = append(s.fields, accumulator(a.name, s.at))
 		case f.kind.name != "list" || f.reducer != reduceAppend:
-			out.Errorf(CodeAccumulator, f.at, fmt.Sprintf("Use \"%s: %s\".", a.name, a.written),
+			found := out.Errorf(CodeAccumulator, f.at, fmt.Sprintf("Use \"%s: %s\".", a.name, a.written),
 				"%q is not an appended list.", a.name)
+			for _, line := range class.Body {
+				if line, ok := line.(*python.AnnAssign); ok && d.span(m, line.Target.Where()) == f.at {
+					found.Write(d.span(m, line.Type.Where()), a.written)
+				}
+			}
 			*f = accumulator(a.name, f.at)
 		}
 	}
 	d.state = s
+}
+
+// addField adds a fix that writes a field below the last line of the class.
+func (d *document) addField(found *diag.Diagnostic, m *python.Module, class *python.ClassDef, written string) {
+	if len(class.Body) == 0 {
+		return
+	}
+	last, all := d.span(m, class.Body[len(class.Body)-1].Where()), d.file.Text
+	line := strings.LastIndexByte(all[:last.Start], '\n') + 1
+	end := strings.IndexByte(all[last.End:], '\n')
+	if indent := all[line:last.Start]; end >= 0 && line > 0 && indent != "" && strings.TrimSpace(indent) == "" {
+		end += last.End
+		rest, lineEnd := all[last.End:end], "\n"
+		if strings.HasSuffix(rest, "\r") {
+			end, rest, lineEnd = end-1, strings.TrimSuffix(rest, "\r"), "\r\n"
+		}
+		if rest = strings.TrimSpace(rest); rest == "" || rest[0] == '#' {
+			found.Change(fmt.Sprintf("Add %q", written), lineEnd+indent+written, d.file.Span(end, end))
+		}
+	}
 }
 
 // annotation parses a type and its reducer.

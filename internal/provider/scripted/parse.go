@@ -159,7 +159,7 @@ func (p *parser) numbers(r *text.Reader, key string) numbers {
 	}
 	if to != 0 && to < from {
 		p.out.Errorf(CodeBadValue, t.Span, fmt.Sprintf("Write %s: %d-%d.", key, to, from),
-			"%q is an empty range: %d to %d.", key, from, to)
+			"%q is an empty range: %d to %d.", key, from, to).WriteValue(t.Span, fmt.Sprintf("%d-%d", to, from))
 	}
 	return numbers{from, to, t.Span}
 }

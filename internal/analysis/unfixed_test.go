@@ -1,0 +1,114 @@
+package analysis_test
+
+import "github.com/espalier-run/espalier/internal/diag"
+
+// exception is a code whose diagnostics have no fix, or not everywhere, although their help seems to name a text.
+type exception struct {
+	code diag.Code
+	help string // how it begins; empty for all diagnostics with this code
+}
+
+// unfixed are the exceptions, each with its reason.
+var unfixed = []exception{
+	// Only the author knows the value that is missing or wrong: the text names only the key, or the form.
+	{"AF001", ""},
+	{"AF002", "Write description: and the text after it."},
+	{"AF003", ""},
+	{"AF008", "Use letters"},
+	{"AF011", ""},
+	{"AF023", "Use lines of"},
+	{"AF043", "Add \"fallback\" with"},
+	{"AF044", ""},
+	{"AF046", ""},
+	{"AF047", ""},
+	{"AF060", ""},
+	{"AF062", ""},
+	{"AF064", ""},
+	{"AF067", "Add \"roles\""},
+	{"AF067", "Use a shorter"},
+	{"AF067", "Use letters"},
+	{"AF071", ""},
+	{"AF082", ""},
+	{"AFILE001", ""},
+	{"AFILE004", ""},
+	{"AFILE009", ""},
+	{"AFILE012", ""},
+	{"AGENT_INVALID", ""},
+	{"AGENT_MISSING_ID", ""},
+	{"AGENT_MODEL_INCOMPLETE", ""},
+	{"AWF001", "Add a line with"},
+	{"AWF010", ""},
+	{"EXPR006", ""},
+	{"INVALID_PROJECT", ""},
+	{"LOGIC_MISSING_FROM", ""},
+	{"LOGIC_MISSING_TO", ""},
+	{"NOF002", ""},
+	{"NOF003", ""},
+	{"NOF006", ""},
+	{"NOF007", ""},
+	{"STEP002", ""},
+	{"WF024", "Add"}, // the schema of the property
+	// The text may be one of several, and nothing says which.
+	{"AFILE013", ""},
+	{"AIFLOW_BAD_VALUE", "Use json"},
+	{"AF041", "Use both brackets"}, // the list is an example
+	{"EXPR004", ""},                // a backslash, or another escape
+	{"EXPR020", ""},                // a condition that always holds may be a slip
+	{"TOOL_INVALID", ""},
+	{"WF026", ""},
+	{"WF027", ""}, // the value that the reply is compared with, or what is declared about it, may be wrong instead
+	{"YAML006", ""},
+	{"YAML007", ""}, // the text may belong to the value
+	{"YAML010", ""},
+	{"YAML011", ""},
+	{"YAML013", ""}, // without !, a condition has the opposite meaning
+	{"YAML016", ""},
+	{"YAML018", ""}, // the line may continue the text above
+	// It is not certain where the text belongs.
+	{"AF015", ""},
+	{"YAML004", ""}, // where a text or list ends is a guess, and the opening mark may be the mistake
+	{"YAML005", ""},
+	{"AIFLOW_NOT_EXHAUSTIVE", ""},
+	{"AWF006", ""},
+	{"EXPR007", ""},
+	{"EXPR023", ""},
+	{"JSON004", ""},
+	{"MD002", ""},
+	{"MMD002", ""},
+	{"MMD004", ""},
+	{"NOF018", "Add"}, // the place of an agent in the list is the order in which agents run
+	{"NOF029", ""},
+	{"NOF031", ""},
+	{"NOF033", ""},
+	{"NOF036", ""},
+	{"WF023", ""},   // the step is not known
+	{"YAML003", ""}, // some values continue below, or have a comment
+	// The edit would delete the author's work or allow more than before.
+	{"AF020", ""},
+	{"AF048", ""}, // the other keys may be needed in an earlier step
+	{"AF061", ""},
+	{"AFILE014", ""}, // it is removed only for the sake of other programs
+	{"FMT003", ""},
+	{"UNREACHABLE_AGENT", ""},
+	{"WF014", "Add"}, // only the author may allow a tool
+	{"YAML009", ""},
+	// The edit would change what other places mean, or the kind of the whole file.
+	{"AF008", "Use \""}, // other places refer to the id
+	{"AF009", ""},       // other places refer to the id
+	{"AF030", ""},       // the file becomes a workflow
+	{"AF033", ""},       // blocks of other kinds follow, which would be under the heading
+	{"AWF019", ""},
+	{"NOF026", ""},
+	{"PY002", ""},
+	// The name of a file or folder changes, and an edit changes only texts.
+	{"AF025", ""},
+	{"AFILE015", ""},
+	{"NOF009", ""},
+	{"PRJ001", ""},
+	// There is no other key or entry beside it, so what remains would not be a map or a list.
+	{"AF012", ""},
+	{"AF014", ""},
+	{"AF024", "Add"},
+	{"AWF017", ""},
+	{"TOOL_UNUSED", ""},
+}
