@@ -230,7 +230,7 @@ func (p *Prepared) configure(a *App, req *PrepareRequest) error {
 	if !o.AllowShell && !registry.Simulates(*o) {
 		o.AllowShell, o.Approved = a.approvedCommands(files)
 	}
-	if registry.TelemetryAsked(a.o.Getenv) {
+	if registry.TelemetryMayBeEnabled(a.o.Getenv) {
 		o.TraceParent = a.o.Getenv("TRACEPARENT")
 	}
 	p.ShellAllowed = o.AllowShell || s.Allow.Shell
@@ -356,8 +356,10 @@ func changedText(files []string) string {
 	return "Changed since the approval: " + strings.Join(files, ", ")
 }
 
-// Real returns what the run does for real: its commands, and the tools that it calls.
-func (p *Prepared) Real() []string { return p.env.tools.Real(p.Workflow.Program, p.Options) }
+// SideEffects returns the commands that the run starts and the tools with side effects that it calls.
+func (p *Prepared) SideEffects() []string {
+	return p.env.tools.SideEffects(p.Workflow.Program, p.Options)
+}
 
 // forbidsManualRuns reports whether the workflow switches off its trigger for runs by hand.
 func forbidsManualRuns(p *ir.Program) bool {

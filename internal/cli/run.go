@@ -247,10 +247,11 @@ func (a *invocation) run(workflow string, f *runFlags) error {
 	if err := a.findings(p.Findings); err != nil {
 		return err
 	}
-	if real := p.Real(); a.autoApprove && len(real) > 0 {
+	if sideEffects := p.SideEffects(); a.autoApprove && len(sideEffects) > 0 {
 		return usage("Add \"otherwise: simulate\" to the script: then they are simulated. Or leave --auto-approve "+
 			"out, and decide with \"espalier approve\".",
-			"--auto-approve is for runs in which nothing is real, and this run would use %s", strings.Join(real, ", "))
+			"--auto-approve is for runs in which nothing is real, and this run would use %s",
+			strings.Join(sideEffects, ", "))
 	}
 	switch {
 	case f.scripts:

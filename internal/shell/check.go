@@ -657,7 +657,7 @@ func isAllArguments(w *syntax.Word) bool {
 		p.Index == nil
 }
 
-// unquoted reports whether a word contains values without quotes around them, and which.
+// unquoted returns the values that a word contains without quotes around them.
 func (c *insertion) unquoted(w *syntax.Word) set {
 	out := set{}
 	for _, p := range w.Parts {

@@ -119,7 +119,7 @@ func TestNumbersKeepTheirDigits(t *testing.T) {
 }
 
 // Values in code are data, as in commands; other inputs have them as they are.
-func TestValuesInCode(t *testing.T) {
+func TestValuesInCodeAreData(t *testing.T) {
 	schema := func(command string) json.RawMessage {
 		return json.RawMessage(`{"properties":{"command":{"const":` + strconv.Quote(command) + `},"note":{"const":"v1; id"}}}`)
 	}

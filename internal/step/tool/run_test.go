@@ -221,7 +221,7 @@ func TestUnfinishedToolCallsAskAPerson(t *testing.T) {
 
 // Values in code are data, whatever their source. A command that is one value is executed, unless its source is outside
 // of the project.
-func TestValuesInCode(t *testing.T) {
+func TestValuesInCodeAreData(t *testing.T) {
 	reads := []step.Read{
 		{Path: "state.tag", Value: json.RawMessage(`"v1; touch PWNED"`)},
 		{Path: "input.x", Value: json.RawMessage(`"x; id"`)},
