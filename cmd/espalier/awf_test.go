@@ -397,7 +397,7 @@ func TestAWFInterruptedRunCanBeResumed(t *testing.T) {
 	}
 }
 
-// A run that is cancelled ends with the hooks for that, whichever process worked
+// A run that is canceled ends with the hooks for that, whichever process worked
 // on it, and those of workflows that it calls; the audit trail says how it ended.
 func TestAWFCancelledRunExecutesItsCancelHooks(t *testing.T) {
 	const states = `  initial: call

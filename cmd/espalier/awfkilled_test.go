@@ -87,9 +87,9 @@ func (w *awfServer) requestCounts() map[string]int {
 func TestAWFKilledWhileTalkingRepeatsNoAnsweredRequest(t *testing.T) {
 	const agent = `type: agent, provider: openai_compatible, options: {base_url: "URL/v1", model: small, api_key: k}`
 	kinds := map[string]struct {
-		step  string
-		heard string // the request that the server receives for ITEM
-		doubt bool
+		step           string
+		heard          string // the request that the server receives for ITEM
+		outcomeUnknown bool
 	}{
 		"agent":        {agent + `, prompt: "ITEM"`, "ITEM", false},
 		"conversation": {agent + `, prompt: "ITEM", conversation: {continue_from: open}`, "open,ITEM", false},
@@ -161,11 +161,11 @@ func TestAWFKilledWhileTalkingRepeatsNoAnsweredRequest(t *testing.T) {
 						t.Fatalf("before the kill the world heard %v", got)
 					}
 					switch {
-					case answered: // the command is in doubt
+					case answered: // the outcome of the command is unknown
 						a.wantExit(4, "resume", awfRunID)
 						a.wantExit(0, "resume", awfRunID, "--from", "current")
 						a.wantTrace("x", "y", "y", "last")
-					case k.doubt:
+					case k.outcomeUnknown:
 						output := a.wantExit(4, "resume", awfRunID)
 						if !strings.Contains(output, "--decide") {
 							t.Error(output)

@@ -29,7 +29,7 @@ func run() int {
 	// Commands are short: memory that is free in a moment anyway is worth
 	// less than the time to collect it.
 	debug.SetGCPercent(400)
-	// Libraries write there what is none of the user's business.
+	// Discard log output of libraries.
 	log.SetOutput(io.Discard)
 	received, signals := make(chan os.Signal, 8), cli.NewSignals()
 	signal.Notify(received, os.Interrupt, syscall.SIGTERM)

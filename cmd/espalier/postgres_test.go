@@ -226,18 +226,18 @@ func allIdle(entries []journal.Entry) bool {
 
 // checkExactlyOnce answers what became of interrupted steps, as a person does who looks for their effects, and compares
 // the effects of all steps with the runs: nothing is lost, and nothing happens twice.
-func (f *fleet) checkExactlyOnce(entries []journal.Entry, mostInDoubt int) {
+func (f *fleet) checkExactlyOnce(entries []journal.Entry, maxUnknown int) {
 	f.t.Helper()
 	times := map[string]int{}
 	for _, key := range f.k.recordedEffects() {
 		times[key]++
 	}
-	inDoubt := 0
+	unknown := 0
 	for _, e := range entries {
 		if e.Status != journal.Waiting {
 			continue
 		}
-		inDoubt++
+		unknown++
 		step := strings.TrimPrefix(e.Waiting.Label(), "unknown outcome: ")
 		answer := step + "=rerun"
 		for key := range times {
@@ -250,10 +250,10 @@ func (f *fleet) checkExactlyOnce(entries []journal.Entry, mostInDoubt int) {
 			f.t.Errorf("%s: %v: %s", answer, err, out)
 		}
 	}
-	if inDoubt > mostInDoubt {
-		f.t.Errorf("%d runs ask about a lost step, expected at most %d", inDoubt, mostInDoubt)
+	if unknown > maxUnknown {
+		f.t.Errorf("%d runs ask about a lost step, expected at most %d", unknown, maxUnknown)
 	}
-	f.t.Logf("%d of %d runs ask about a step whose worker was lost", inDoubt, len(entries))
+	f.t.Logf("%d of %d runs ask about a step whose worker was lost", unknown, len(entries))
 	f.waitUntil("all runs finish", func(now []journal.Entry) bool {
 		entries = now
 		return !slices.ContainsFunc(now, func(e journal.Entry) bool { return e.Status != journal.Finished })

@@ -399,7 +399,7 @@ func NewTrigger(t *app.Trigger) TriggerStatus {
 	return out
 }
 
-// timeText returns a time as RFC 3339 has it; empty if there is none.
+// timeText formats t in RFC 3339; it returns "" for the zero time.
 func timeText(t time.Time) string {
 	if t.IsZero() {
 		return ""

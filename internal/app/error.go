@@ -175,7 +175,7 @@ func (env *environment) runError(id journal.RunID, err error) error {
 		if reason.Code == plan.Approved {
 			out.Reason, out.Name = GateApproved, cmp.Or(reason.Step, "STEP")
 		}
-		if reason.Code == plan.InDoubt {
+		if reason.Code == plan.OutcomeUnknown {
 			out.Reason, out.Name = OutcomeUnknown, cmp.Or(reason.Step, "STEP")
 		}
 	case errors.Is(err, engine.ErrNotTemporal):

@@ -167,7 +167,7 @@ func TestInterruptedDeliveryIsCompletedOnce(t *testing.T) {
 			t.Fatal(err)
 		}
 		switch e.Fact.(type) {
-		case journal.GateDecided, journal.Signalled:
+		case journal.GateDecided, journal.SignalReceived:
 			signals++
 		}
 	}

@@ -250,7 +250,7 @@ func (c counter) Tail(ctx context.Context, after journal.Pos) iter.Seq2[journal.
 // snapshots and checkpoints.
 func TestLongRunsReopenCheaply(t *testing.T) {
 	// Snapshots and checkpoints are at most about 1,000 events apart, and there are three readers of them.
-	const mostEvents, mostBytes = 5000, 32 << 20
+	const maxEvents, maxBytes = 5000, 32 << 20
 	var o app.Options
 	project(t, func(p *app.Options) { p.Relaxed = true; o = *p })
 	text := "---\nname: looping\nkind: agent-flow/workflow\nversion: 1.0.0\ndescription: A test.\n" +
@@ -268,7 +268,7 @@ func TestLongRunsReopenCheaply(t *testing.T) {
 	if err := first.Close(); err != nil {
 		t.Fatal(err)
 	}
-	if runs[0].Seq < 4*mostEvents {
+	if runs[0].Seq < 4*maxEvents {
 		t.Fatalf("the run has only %d events: the test shows nothing", runs[0].Seq)
 	}
 	for _, one := range []struct {
@@ -315,10 +315,10 @@ func TestLongRunsReopenCheaply(t *testing.T) {
 			t.Errorf("%s: %v", one.name, err)
 		}
 		runtime.ReadMemStats(&after)
-		if n := events.Load(); n > mostEvents {
+		if n := events.Load(); n > maxEvents {
 			t.Errorf("%s: %d events are read of a run with %d", one.name, n, runs[0].Seq)
 		}
-		if n := after.TotalAlloc - before.TotalAlloc; n > mostBytes {
+		if n := after.TotalAlloc - before.TotalAlloc; n > maxBytes {
 			t.Errorf("%s: %d bytes are allocated", one.name, n)
 		}
 		t.Logf("%s: %d events, %d bytes", one.name, events.Load(), after.TotalAlloc-before.TotalAlloc)

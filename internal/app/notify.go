@@ -229,7 +229,7 @@ func (n *notifier) send(ctx context.Context) error {
 	return nil
 }
 
-// deliver sends a message to its target as the configuration has it now: the address and its approval may have changed
+// deliver sends a message to its target, using the current configuration: the address and its approval may have changed
 // since the message was put into the outbox.
 func (n *notifier) deliver(ctx context.Context, m *outgoing) error {
 	for i := range n.env.settings.Notifications {

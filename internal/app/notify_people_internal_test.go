@@ -69,7 +69,7 @@ func TestEverythingThatWaitsForAPersonIsNotified(t *testing.T) {
 	}{
 		{journal.GatePerson, "waits for an approval: x"},
 		{journal.GateToolCall, "waits for an approval: x"},
-		{journal.GateInDoubt, "the outcome of x is unknown"},
+		{journal.GateOutcome, "the outcome of x is unknown"},
 		{journal.GateEvent, ""},
 	} {
 		before := len(to.bodies)

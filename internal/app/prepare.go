@@ -230,7 +230,7 @@ func (p *Prepared) configure(a *App, req *PrepareRequest) error {
 	if !o.AllowShell && !registry.Simulates(*o) {
 		o.AllowShell, o.Approved = a.approvedCommands(files)
 	}
-	if registry.TelemetryAsked(a.o.Getenv) {
+	if registry.TelemetryMayBeEnabled(a.o.Getenv) {
 		o.TraceParent = a.o.Getenv("TRACEPARENT")
 	}
 	p.ShellAllowed = o.AllowShell || s.Allow.Shell
@@ -368,8 +368,8 @@ func (env *environment) mayApproveItself(p *ir.Program, o RunOptions) error {
 	if !o.Simulate && o.Script == "" {
 		return fail(InvalidRequest, NotOffline, "this run is not simulated")
 	}
-	if real := env.tools.Real(p, o); len(real) > 0 {
-		return fail(InvalidRequest, NotOffline, "this run would use %s", strings.Join(real, ", "))
+	if effects := env.tools.SideEffects(p, o); len(effects) > 0 {
+		return fail(InvalidRequest, NotOffline, "this run would use %s", strings.Join(effects, ", "))
 	}
 	return nil
 }

@@ -159,7 +159,7 @@ func (env *environment) prepareResume(ctx context.Context, req *ResumeRequest) (
 func (env *environment) reportSetBack(ctx context.Context, id journal.RunID) error {
 	lost, err := lostRecords(env.Process.Drives,
 		func() (journal.Entry, error) { return env.Store.Entry(ctx, id) },
-		func(last journal.Seq) (int, error) { return env.Audits.Ahead(ctx, id, last) })
+		func(last journal.Seq) (int, error) { return env.Audits.UnmatchedLines(ctx, id, last) })
 	if err != nil || lost == 0 {
 		return err
 	}
@@ -247,7 +247,7 @@ func (env *environment) startingStep(
 	if from == FromCurrent && state.Finished == nil {
 		var answers []plan.Input
 		for _, f := range state.OpenGates() {
-			if f.Gate.Kind == journal.GateInDoubt {
+			if f.Gate.Kind == journal.GateOutcome {
 				answers = append(answers, plan.GateDecision{
 					Frame: f.Path, Step: f.Step, Answer: plan.AnswerRerun, By: req.By,
 				})

@@ -255,7 +255,7 @@ func (a *App) entry(ctx context.Context, id journal.RunID) (*environment, journa
 	return env, entry, nil
 }
 
-// Get returns a run as the store has it.
+// Get returns a run from the store.
 func (a *App) Get(ctx context.Context, id journal.RunID) (*Run, error) {
 	env, entry, err := a.entry(ctx, id)
 	if err != nil {

@@ -13,7 +13,7 @@ func (r *Run) State() journal.State {
 	switch {
 	case r.Status == journal.Exceeded:
 		return journal.StateBudget
-	case r.Status == journal.Waiting && r.InDoubt():
+	case r.Status == journal.Waiting && r.OutcomeUnknown():
 		return journal.StateUnknown
 	case r.Status != journal.Running:
 		return journal.State(r.Status) // they have the same name

@@ -109,7 +109,7 @@ func (a *App) Status(ctx context.Context, id journal.RunID) (*Status, error) {
 	}
 	// Redact at the end, whatever is added below.
 	defer s.redact(rules)
-	if err := env.recall(ctx, s); err != nil {
+	if err := env.addJournalDetails(ctx, s); err != nil {
 		return nil, env.runError(id, err)
 	}
 	if state.Finished != nil {
@@ -131,9 +131,9 @@ func (a *App) Status(ctx context.Context, id journal.RunID) (*Status, error) {
 // lastFacts is how many facts of a rejected run are searched for the rejection.
 const lastFacts = 100
 
-// recall adds what only the journal has: the last command or tool call of steps with an unknown outcome, and who has
-// rejected the run.
-func (env *environment) recall(ctx context.Context, s *Status) error {
+// addJournalDetails adds what only the journal has: the last command or tool call of steps with an unknown outcome, and
+// who has rejected the run.
+func (env *environment) addJournalDetails(ctx context.Context, s *Status) error {
 	root := cmp.Or(s.Root, s.ID)
 	if s.Outcome == journal.OutcomeRejected { // the rejection is among the last facts
 		for d, err := range report.Decisions(env.Shown.Events(ctx, root, max(0, s.Seq-lastFacts))) {
@@ -145,7 +145,7 @@ func (env *environment) recall(ctx context.Context, s *Status) error {
 			}
 		}
 	}
-	if !s.InDoubt() {
+	if !s.OutcomeUnknown() {
 		return nil
 	}
 	for e, err := range env.Shown.Events(ctx, root, 0) {
@@ -260,8 +260,8 @@ func (s *Status) GateName(g *Gate) string {
 	return g.Step
 }
 
-// InDoubt reports whether the outcome of a step is unknown.
-func (s *Status) InDoubt() bool {
+// OutcomeUnknown reports whether the outcome of a step is unknown.
+func (s *Status) OutcomeUnknown() bool {
 	return slices.ContainsFunc(s.Gates, func(g Gate) bool { return g.Kind == journal.AskOutcome })
 }
 

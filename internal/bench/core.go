@@ -287,8 +287,8 @@ func medians(self, scenario, dir string) (figures, error) {
 	return out, nil
 }
 
-// bare returns the time of one durable append of 256 bytes.
-func bare(dir string) (time.Duration, error) {
+// rawAppendTime returns the time of one durable append of 256 bytes.
+func rawAppendTime(dir string) (time.Duration, error) {
 	f, err := os.Create(filepath.Join(dir, "bare"))
 	if err != nil {
 		return 0, err

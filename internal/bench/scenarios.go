@@ -127,7 +127,7 @@ func fanOut() (*engine.Definition, error) {
 
 // measure runs one round of a scenario and prints its figures.
 func measure(scenario, dir string) error {
-	base, err := bare(dir)
+	base, err := rawAppendTime(dir)
 	if err != nil {
 		return err
 	}

@@ -99,7 +99,7 @@ func offer(words func(args []string) []string) cobra.CompletionFunc {
 	}
 }
 
-// offerPrefixes is offer for words after which the person goes on typing.
+// offerPrefixes is like offer, but adds no space after a completion.
 func offerPrefixes(words func(args []string) []string) cobra.CompletionFunc {
 	return func(_ *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
 		return words(args), cobra.ShellCompDirectiveNoFileComp | cobra.ShellCompDirectiveNoSpace

@@ -108,11 +108,11 @@ func (a *invocation) answer(run *app.Run) (app.Message, error) {
 
 // interactive reports whether the user can be asked: stdin and stderr are terminals, and --json is not set.
 func (a *invocation) interactive() bool {
-	return !a.json && a.IsTerminal(a.Stderr) && a.typed()
+	return !a.json && a.IsTerminal(a.Stderr) && a.stdinIsTerminal()
 }
 
-// typed reports whether stdin is a terminal.
-func (a *invocation) typed() bool { return isTerminal(a.Stdin) }
+// stdinIsTerminal reports whether stdin is a terminal.
+func (a *invocation) stdinIsTerminal() bool { return isTerminal(a.Stdin) }
 
 // reply shows the latest reply of a conversation and reads the person's text.
 func (a *invocation) reply(s *app.Status, g *app.Gate) (app.Message, error) {
@@ -224,7 +224,7 @@ var errSignal = errors.New("interrupted")
 func (a *invocation) ask(prompt string) (string, error) {
 	signals, release := a.Signals.handle()
 	defer release()
-	if !a.json && a.typed() {
+	if !a.json && a.stdinIsTerminal() {
 		_, _ = io.WriteString(a.stderr, a.wrapErr(prompt)) // a terminal that is gone ends stdin, too
 	}
 	if a.lines == nil {
@@ -241,12 +241,12 @@ func (a *invocation) ask(prompt string) (string, error) {
 	}()
 	select {
 	case line := <-read:
-		if !strings.HasSuffix(line, "\n") && !a.json && a.typed() {
+		if !strings.HasSuffix(line, "\n") && !a.json && a.stdinIsTerminal() {
 			a.note("") // the end of the input leaves the cursor behind the prompt
 		}
 		return strings.TrimSpace(line), nil
 	case <-signals:
-		if !a.json && a.typed() {
+		if !a.json && a.stdinIsTerminal() {
 			a.note("") // the terminal shows ^C behind the prompt
 		}
 		return "", errSignal

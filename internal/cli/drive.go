@@ -214,7 +214,7 @@ func (a *invocation) parkFor(first os.Signal, signals <-chan os.Signal, reloads 
 	return decisive
 }
 
-// interrupted reports the state of a run after a signal, as the store has it: the run may be at rest, or another
+// interrupted reports the state of a run after a signal, read from the store: the run may be at rest, or another
 // process may drive it. err is the error of driving, which counts only if the state is not known.
 func (a *invocation) interrupted(id journal.RunID, err error) error {
 	ctx := context.Background()
@@ -232,9 +232,9 @@ func (a *invocation) interrupted(id journal.RunID, err error) error {
 		if err != nil {
 			return err
 		}
-		// A task that was cut off is in doubt.
+		// The outcome of an interrupted task is unknown.
 		state, help, interrupted = stateClause(run), waitingHelp(status), false
-		atRest = !status.InDoubt()
+		atRest = !status.OutcomeUnknown()
 	}
 	if atRest || run.Driver != nil {
 		return a.reportRun(run)
@@ -400,7 +400,7 @@ func waitingHelp(s *app.Status) string {
 					"%s", s.GateName(&g), id, shellWord(s.GateName(&g)+"=rerun"), otherAnswers))
 		}
 	}
-	if s.InDoubt() {
+	if s.OutcomeUnknown() {
 		lines = append(lines, "To repeat every step with an unknown outcome:",
 			fmt.Sprintf("  espalier resume %s --from %s", id, app.FromCurrent))
 	}

@@ -181,7 +181,7 @@ func (p *jsonProject) must(want int, args ...string) {
 	}
 }
 
-// state returns the state of a run as status has it.
+// state returns the state of a run that the status command prints.
 func (p *jsonProject) state(run string) string {
 	p.Helper()
 	var status struct{ State string }

@@ -39,7 +39,7 @@ type journalNote struct {
 var journalOnly = map[console.Event]bool{
 	console.RunClaimed: true, console.StepSkipped: true, console.StepRetrying: true, console.StepLost: true,
 	console.ModelReplied: true, console.ModelRetried: true, console.WaitStarted: true, console.WaitFinished: true,
-	console.Signalled: true, console.Paused: true, console.Continued: true, console.Cancelling: true,
+	console.SignalReceived: true, console.Paused: true, console.Continued: true, console.Canceling: true,
 	console.BudgetRaised: true, console.StateEdited: true, console.Rewound: true, console.InputRefused: true,
 }
 
@@ -56,9 +56,9 @@ var sameEvents = map[transcript.Type]transcript.Type{
 	transcript.HookStarted: transcript.StepStarted, transcript.HookCompleted: transcript.StepCompleted,
 }
 
-// around returns the notes that belong before and after an event of the transcript; for nil, the rest. Times alone do
-// not decide, because many events happen within a millisecond: notices of the event itself divide the others.
-func (m *journalNotes) around(e *transcript.Event) (before, after []string) {
+// notesAround returns the notes that belong before and after an event of the transcript; for nil, the rest. Times alone
+// do not decide, because many events happen within a millisecond: notices of the event itself divide the others.
+func (m *journalNotes) notesAround(e *transcript.Event) (before, after []string) {
 	if !m.read || m.live {
 		m.load()
 	}

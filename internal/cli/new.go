@@ -154,7 +154,7 @@ func (a *invocation) configure(root, settings string) (made bool, err error) {
 			a.note("  %s", strings.TrimSuffix(line, "\n"))
 		}
 	}
-	return made, unwritten(err)
+	return made, writeError(err)
 }
 
 // checkName asks for what Agent Flow and Agent Skills both accept.
@@ -192,11 +192,11 @@ func (a *invocation) createFiles(dir string, files ...scaffold.File) (paths []st
 		paths = append(paths, filepath.ToSlash(path))
 	}
 	_, _, err = scaffold.CreateAll(root, files)
-	return paths, unwritten(err)
+	return paths, writeError(err)
 }
 
-// unwritten turns the error of a file that cannot be written into one with advice.
-func unwritten(err error) error {
+// writeError adds advice to the error of a file that cannot be written.
+func writeError(err error) error {
 	if file, ok := errors.AsType[*scaffold.WriteError](err); ok {
 		return cannotCreate(file.Name, file.Err)
 	}

@@ -257,8 +257,7 @@ func (a *invocation) note(format string, args ...any) {
 // minutes is the form of a time without seconds.
 const minutes = "2006-01-02 15:04"
 
-// shellWord writes a path so that a shell takes it for one argument, in the
-// commands that are suggested.
+// shellWord writes a path so that a shell reads it as one argument, in the commands that are suggested.
 func shellWord(path string) string {
 	if strings.HasPrefix(path, "-") {
 		path = "./" + path

@@ -19,7 +19,7 @@ const pageIndent = "  "
 
 func (a *invocation) page() *page { return &page{a: a, columns: a.columns()} }
 
-// title starts the page with a name; what else is known of it stands beside the name, or below it if there is no room.
+// title starts the page with a name. rest is printed after the name, or on the next line if it does not fit.
 func (p *page) title(name, rest string) {
 	name, rest = diag.Printable(name), diag.Printable(rest)
 	p.out.WriteString(p.a.bold(name))

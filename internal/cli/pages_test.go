@@ -191,7 +191,7 @@ func validateExample(t *testing.T, files []explain.File, as catalog.ReadOptions)
 	case app.IsConfig(f.Path):
 		an = app.AnalyzeConfig(f)
 	case strings.HasSuffix(f.Path, ".script.yaml"):
-		an = analyseScript(t, space, f, files[1:])
+		an = analyzeScript(t, space, f, files[1:])
 	}
 	checkSpans(t, an.Diagnostics, an.Files)
 	var shown strings.Builder
@@ -201,9 +201,9 @@ func validateExample(t *testing.T, files []explain.File, as catalog.ReadOptions)
 	return an.Diagnostics, shown.String()
 }
 
-// analyseScript reads a script of replies; a file beside it is the workflow
+// analyzeScript reads a script of replies; a file beside it is the workflow
 // that it is for.
-func analyseScript(t *testing.T, space *project.Workspace, f *source.File, beside []explain.File) *app.Analysis {
+func analyzeScript(t *testing.T, space *project.Workspace, f *source.File, beside []explain.File) *app.Analysis {
 	t.Helper()
 	script, list := registry.Script(f)
 	an := &app.Analysis{File: f, Diagnostics: list, Files: source.Set{}}

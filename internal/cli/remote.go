@@ -467,7 +467,7 @@ func (a *invocation) login(address string) error {
 func (a *invocation) readToken(address string) (string, error) {
 	var raw []byte
 	var err error
-	if a.typed() {
+	if a.stdinIsTerminal() {
 		fmt.Fprintf(a.stderr, "Token for %s: ", address)
 		raw, err = term.ReadPassword(int(a.Stdin.(*os.File).Fd()))
 		fmt.Fprintln(a.stderr)

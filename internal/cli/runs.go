@@ -226,17 +226,18 @@ func (a *invocation) printRuns(list []app.Run) {
 		}
 		widths := t.widths(t.filled(), t.naturalWidth())
 		room -= t.naturalWidth() - widths[name] - widths[status]
-		names := min(widths[name], max(room-widths[status], room/2, leastCell)) // each gets at least half
+		names := min(widths[name], max(room-widths[status], room/2, minCell)) // each gets at least half
 		for _, row := range t.rows {
 			row[name] = fit(row[name], names)
-			row[status] = report.Shorten(row[status], max(room-names, leastCell))
+			row[status] = report.Shorten(row[status], max(room-names, minCell))
 		}
 	}
 	t.paint = a.dim
 	fmt.Fprint(a.stdout, t.text(t.naturalWidth(), ""))
 }
 
-// shortTime returns a time as "ls -l" has it: without seconds, and with the year instead of the time if it is long ago.
+// shortTime formats a time in the style of ls -l: without seconds, and with the year instead of the time if it is long
+// ago.
 func (a *invocation) shortTime(at time.Time) string {
 	if a.Now().Sub(at) > 180*24*time.Hour {
 		return at.Local().Format("Jan _2  2006")
@@ -773,7 +774,7 @@ func (a *invocation) printTranscript(run *app.Run, follow, pretty bool) error {
 	}
 	more.live = follow
 	printer := transcript.NewPrinter(a.painted(), transcript.PrettyOptions{
-		Color: a.colorOut, Remarks: more.around, Titles: titles, Live: follow,
+		Color: a.colorOut, Remarks: more.notesAround, Titles: titles, Live: follow,
 	})
 	pause = func() { printer.Pause(more.now()) }
 	err = printer.Print(transcript.Read(in))

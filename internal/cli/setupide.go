@@ -55,7 +55,7 @@ func (a *invocation) setupIDE(root string, names []string) error {
 	}
 	created, kept, err := scaffold.CreateAll(root, files)
 	if err != nil {
-		return unwritten(err)
+		return writeError(err)
 	}
 	for _, name := range kept {
 		a.note(alreadyThere, name)

@@ -54,7 +54,7 @@ when the step runs are shown as their names in parentheses.`,
 		if err != nil {
 			return err
 		}
-		s := summarise(an, triggers, cost.Report, a.Now())
+		s := summarize(an, triggers, cost.Report, a.Now())
 		if a.json {
 			return a.writeJSON(s)
 		}
@@ -148,8 +148,8 @@ type bundle struct {
 	Each    string   `json:"each,omitempty"` // the list that it fans out over
 }
 
-// summarise collects what show prints of a workflow. Its lists are never nil, so that JSON has [] and not null.
-func summarise(an *app.Analysis, triggers []ir.Trigger, cost check.Report, now time.Time) summary {
+// summarize collects what show prints of a workflow. Its lists are never nil, so that JSON has [] and not null.
+func summarize(an *app.Analysis, triggers []ir.Trigger, cost check.Report, now time.Time) summary {
 	p := an.Program
 	s := summary{
 		Name: an.Name(), Version: p.Version, Description: p.Description, Format: p.Format, Dialect: p.Dialect,
@@ -536,17 +536,17 @@ func upcoming(triggers []ir.Trigger, now time.Time) []string {
 		if err != nil {
 			continue // likewise
 		}
-		all = append(all, times.Upcoming(now, mostUpcoming)...)
+		all = append(all, times.Upcoming(now, maxUpcoming)...)
 	}
 	slices.SortFunc(all, time.Time.Compare)
 	var out []string
-	for _, at := range all[:min(len(all), mostUpcoming)] {
+	for _, at := range all[:min(len(all), maxUpcoming)] {
 		out = append(out, at.Format(time.RFC3339))
 	}
 	return out
 }
 
-const mostUpcoming = 5
+const maxUpcoming = 5
 
 // whenText is a time as people read it.
 func whenText(at string) string {

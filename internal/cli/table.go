@@ -37,7 +37,7 @@ func (t *table) under(text string) {
 
 const (
 	columnGap = 2
-	leastCell = 6
+	minCell   = 6
 	// underIndent sets text below a row apart from the next row.
 	underIndent = 4
 	// wholeWord is how long a word may be and still count as one that a
@@ -169,7 +169,7 @@ const unbroken = math.MaxInt
 
 // shrink takes from the widest column, one character at a time, until all fit into room: first from those that are
 // wider than their longest word, and if there is none, from those that have to break words. words has the widths of the
-// longest words; unbroken marks a column that keeps its width. No column becomes narrower than leastCell.
+// longest words; unbroken marks a column that keeps its width. No column becomes narrower than minCell.
 func shrink(widths, words []int, room int) {
 	total := 0
 	for _, w := range widths {
@@ -180,7 +180,7 @@ func shrink(widths, words []int, room int) {
 		for _, breaks := range []bool{false, true} {
 			for i, w := range widths {
 				may := w > words[i] || breaks && words[i] != unbroken
-				if w > leastCell && may && (widest < 0 || w > widths[widest]) {
+				if w > minCell && may && (widest < 0 || w > widths[widest]) {
 					widest = i
 				}
 			}

@@ -299,7 +299,7 @@ func FuzzParse(f *testing.F) {
 	})
 }
 
-func TestTemporalSection(t *testing.T) {
+func TestTemporalSettingsAreReadAndChecked(t *testing.T) {
 	c, problems := parse(`engine: temporal
 temporal:
   address: temporal.example.com:7233

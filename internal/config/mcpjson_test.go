@@ -22,7 +22,7 @@ func parseMCP(text string) (config.MCPFile, []string) {
 	return got, out
 }
 
-func TestParseMCP(t *testing.T) {
+func TestMCPFilesAreRead(t *testing.T) {
 	got, problems := parseMCP(`{"mcpServers":{
 		"web":{"type":"http","url":"https://a.example/mcp","headers":{"Authorization":"Bearer ${TOKEN}"}},
 		"fs":{"command":"npx","args":["-y","server","${HOME:-/tmp}"],"env":{"B":"2","A":"1"}}}}`)

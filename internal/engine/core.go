@@ -24,7 +24,7 @@ type Core struct {
 	Config
 	reader journal.Reader
 	// Launch makes the start of a run durable and drives the run. An engine sets it before it is used.
-	Launch func(ctx context.Context, id journal.RunID, b *Beginning) error
+	Launch func(ctx context.Context, id journal.RunID, b *RunStart) error
 
 	mu       sync.Mutex
 	compiled map[string]*loadOnce // by the definition's hash; guarded by mu
@@ -117,9 +117,9 @@ func (c *Core) instant(t *ir.Task) bool {
 	return ok && runner.Instant(t)
 }
 
-// Beginning is how a run starts: its definition, its first fact, and the blobs
+// RunStart is how a run starts: its definition, its first fact, and the blobs
 // that the fact refers to.
-type Beginning struct {
+type RunStart struct {
 	Definition *Compiled
 	Started    journal.RunStarted
 	Blobs      []journal.Blob
@@ -130,7 +130,7 @@ type Beginning struct {
 func (c *Core) Start(
 	ctx context.Context, id journal.RunID, def *Definition, input, options json.RawMessage, by journal.Actor,
 ) error {
-	b, err := c.beginning(def, input, options, by)
+	b, err := c.newRunStart(def, input, options, by)
 	if err != nil {
 		return err
 	}
@@ -141,15 +141,15 @@ func (c *Core) Start(
 func (c *Core) StartFrom(
 	ctx context.Context, id, old journal.RunID, step string, by journal.Actor, edits ...plan.Edit,
 ) error {
-	b, err := c.beginningFrom(ctx, old, step, by, edits...)
+	b, err := c.newRunStartFrom(ctx, old, step, by, edits...)
 	if err != nil {
 		return err
 	}
 	return c.Launch(ctx, id, b)
 }
 
-// beginning returns how a run of a definition starts, with all secrets masked.
-func (c *Core) beginning(def *Definition, input, options json.RawMessage, by journal.Actor) (*Beginning, error) {
+// newRunStart returns the start of a run of a definition, with all secrets masked.
+func (c *Core) newRunStart(def *Definition, input, options json.RawMessage, by journal.Actor) (*RunStart, error) {
 	raw, hash, err := def.Encode()
 	if err != nil {
 		return nil, err
@@ -165,7 +165,7 @@ func (c *Core) beginning(def *Definition, input, options json.RawMessage, by jou
 	if err != nil {
 		return nil, err
 	}
-	b := &Beginning{Definition: compiled, Blobs: []journal.Blob{{Hash: hash, Data: raw}}}
+	b := &RunStart{Definition: compiled, Blobs: []journal.Blob{{Hash: hash, Data: raw}}}
 	value, blob := KeepValue(c.Secrets.Hide(input))
 	if blob != nil {
 		b.Blobs = append(b.Blobs, *blob)
@@ -178,11 +178,11 @@ func (c *Core) beginning(def *Definition, input, options json.RawMessage, by jou
 	return b, nil
 }
 
-// beginningFrom returns how a run starts that continues from a step of another one, with the same definition and
+// newRunStartFrom returns the start of a run that continues from a step of another one, with the same definition and
 // options and the values of that time, except for the edits.
-func (c *Core) beginningFrom(
+func (c *Core) newRunStartFrom(
 	ctx context.Context, old journal.RunID, step string, by journal.Actor, edits ...plan.Edit,
-) (*Beginning, error) {
+) (*RunStart, error) {
 	_, program, def, err := c.Load(ctx, old)
 	if err != nil {
 		return nil, err
@@ -225,7 +225,7 @@ func (c *Core) beginningFrom(
 	if err != nil {
 		return nil, err
 	}
-	b := &Beginning{
+	b := &RunStart{
 		Definition: compiled, Blobs: []journal.Blob{{Hash: hash, Data: raw}}, Edits: edits, Started: started,
 	}
 	b.Started.Definition, b.Started.Vars, b.Started.By = hash, vars, by

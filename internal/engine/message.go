@@ -71,7 +71,7 @@ func (c *Core) Check(ctx context.Context, id journal.RunID, in plan.Input) error
 	}
 	// A refusal is not final if the message may decide about a task whose process has died: the run learns of the loss
 	// only when it is claimed.
-	if err := state.Check(program, in); !state.MayBeInDoubt(in) {
+	if err := state.Check(program, in); !state.MayHaveUnknownOutcome(in) {
 		return err
 	}
 	return nil

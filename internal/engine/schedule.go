@@ -16,8 +16,8 @@ type Scheduler interface {
 	KeepSchedules(ctx context.Context, all []Schedule, fire Fire) error
 }
 
-// Fire fires what is due of a schedule. It returns when it is to be called again before the next time of the schedule;
-// zero if it is not. at is the time that the server was waiting for. An unknown schedule is ErrUnknownSchedule.
+// Fire fires what is due of a schedule. It returns the time of an extra call before the next scheduled time, or zero
+// for none. at is the time that the server was waiting for. An unknown schedule is ErrUnknownSchedule.
 type Fire func(ctx context.Context, id string, at time.Time) (again time.Time, err error)
 
 // ErrUnknownSchedule means that a process does not have a schedule.

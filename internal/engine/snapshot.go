@@ -10,14 +10,14 @@ type Snapshots struct {
 }
 
 const (
-	leastWritten  = 64 << 10 // bytes; runs that write less are folded from their first event
+	minWritten    = 64 << 10 // bytes; runs that write less are folded from their first event
 	snapshotShare = 4        // how many times the size of a snapshot is written before the next one
 )
 
 // Next returns the snapshot to store with events of a size; nil if it is too early for one.
 func (s *Snapshots) Next(state *plan.State, written int) []byte {
 	s.written += written
-	if s.written <= max(leastWritten, snapshotShare*s.Size) || state.Finished != nil {
+	if s.written <= max(minWritten, snapshotShare*s.Size) || state.Finished != nil {
 		return nil
 	}
 	if s.Size = state.Size(); s.written <= snapshotShare*s.Size { // the state has grown

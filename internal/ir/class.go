@@ -26,8 +26,8 @@ const (
 
 // The classes of errors of control flow.
 const (
-	ClassCondition Class = "CONDITION" // an expression could not be evaluated
-	ClassLoopLimit Class = "LOOP_LIMIT"
-	ClassEnded     Class = "ENDED"    // the workflow ended at a step that its author marked as a failure
-	ClassInDoubt   Class = "IN_DOUBT" // a person decided that a lost task failed
+	ClassCondition      Class = "CONDITION" // an expression could not be evaluated
+	ClassLoopLimit      Class = "LOOP_LIMIT"
+	ClassEnded          Class = "ENDED"    // the workflow ended at a step that its author marked as a failure
+	ClassOutcomeUnknown Class = "IN_DOUBT" // a person decided that a lost task failed
 )

@@ -35,7 +35,7 @@ type Program struct {
 	Agents   []Agent   `json:"agents,omitempty"`
 	Audit    *Audit    `json:"audit,omitempty"`
 
-	// OnCancel names a step of the body that a cancelled run executes last. No edge leads to it. "" means none.
+	// OnCancel names a step of the body that a canceled run executes last. No edge leads to it. "" means none.
 	OnCancel string `json:"on_cancel,omitempty"`
 	// MayIntervene allows a person to pause the run and edit its state.
 	MayIntervene bool `json:"may_intervene,omitempty"`

@@ -293,7 +293,7 @@ func (a *Archive) read(name string, most uint64) ([]byte, error) {
 // Run returns the ID of the run.
 func (a *Archive) Run() RunID { return a.manifest.Run }
 
-// Head returns the hash of the run's chain, as the manifest has it.
+// Head returns the hash of the run's chain, for the manifest.
 func (a *Archive) Head() string { return a.manifest.Head }
 
 // Entries returns the index rows of the run and of its children, the run first.

@@ -11,8 +11,8 @@ var (
 	// ErrConflict means that another writer has appended to the run or owns it
 	// now.
 	ErrConflict = errors.New("another process has written to the run")
-	// ErrFenced means that other processes have taken this one for dead and may
-	// claim its runs. Nothing of the batch is stored.
+	// ErrFenced means that another process has declared this one dead and may
+	// have claimed its runs. Nothing of the batch is stored.
 	ErrFenced = errors.New("this process has lost its runs to others")
 	// ErrUnavailable means that the server of the journal cannot be reached. The
 	// batch may be stored or not: read the run later to find out.

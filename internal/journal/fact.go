@@ -400,8 +400,8 @@ type GateDecided struct {
 	Notify bool `json:"notify,omitempty"`
 }
 
-// Signalled is a signal that no gate waits for yet.
-type Signalled struct {
+// SignalReceived is a signal that no gate waits for yet.
+type SignalReceived struct {
 	Event string          `json:"event"`
 	Data  json.RawMessage `json:"data,omitempty"`
 	By    Actor           `json:"by,omitzero"`

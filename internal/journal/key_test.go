@@ -8,7 +8,7 @@ import (
 )
 
 // People know steps by the names of the file, without what the engine and the formats add to them.
-func TestNamesForPeople(t *testing.T) {
+func TestKeysBecomeReadableNames(t *testing.T) {
 	for _, c := range []struct{ key, id, name, place string }{
 		{"draft", "draft", "draft", "draft"},
 		{"draft~2", "draft", "draft", "draft"},

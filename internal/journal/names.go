@@ -17,7 +17,7 @@ func EveryFact() []Fact {
 		Reserved{},
 		BudgetWait{},
 		BudgetRefused{},
-		Signalled{},
+		SignalReceived{},
 		BudgetRaised{},
 		RetrySet{},
 		TimerFired{},
@@ -50,7 +50,7 @@ func (TaskNoted) factName() string       { return "TaskNoted" }
 func (Reserved) factName() string        { return "Reserved" }
 func (BudgetWait) factName() string      { return "BudgetWait" }
 func (BudgetRefused) factName() string   { return "BudgetRefused" }
-func (Signalled) factName() string       { return "Signalled" }
+func (SignalReceived) factName() string  { return "Signalled" }
 func (BudgetRaised) factName() string    { return "BudgetRaised" }
 func (RetrySet) factName() string        { return "RetrySet" }
 func (TimerFired) factName() string      { return "TimerFired" }

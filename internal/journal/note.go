@@ -65,20 +65,20 @@ type Prompt struct {
 
 // Reply is a model's complete reply. Its JSON is that of a provider's reply.
 type Reply struct {
-	Blocks []Block `json:"blocks"`
-	Stop   string  `json:"stop,omitempty"`
-	Usage  Tokens  `json:"usage,omitzero"`
-	Model  string  `json:"model,omitempty"`
-	ID     string  `json:"id,omitempty"`    // assigned by the server
-	Asked  *Asked  `json:"asked,omitempty"` // nil if there was no request to a server
+	Blocks        []Block        `json:"blocks"`
+	Stop          string         `json:"stop,omitempty"`
+	Usage         Tokens         `json:"usage,omitzero"`
+	Model         string         `json:"model,omitempty"`
+	ID            string         `json:"id,omitempty"`    // assigned by the server
+	RequestParams *RequestParams `json:"asked,omitempty"` // nil if there was no request to a server
 	// Provider is the provider's name in the project.
 	Provider string `json:"provider,omitempty"`
 	// Offline is "simulated" or "scripted" if no real model replied.
 	Offline string `json:"offline,omitempty"`
 }
 
-// Asked has the parameters of a request to a server.
-type Asked struct {
+// RequestParams holds the parameters of a request to a server.
+type RequestParams struct {
 	Server      string   `json:"server,omitempty"`
 	MaxTokens   int64    `json:"max_tokens,omitempty"`
 	Temperature *float64 `json:"temperature,omitempty"`

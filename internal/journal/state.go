@@ -40,7 +40,7 @@ func StateAfter(f Fact) State {
 	case TaskLost:
 		return StateUnknown
 	case GateOpened:
-		if x.Kind == GateInDoubt {
+		if x.Kind == GateOutcome {
 			return StateUnknown
 		}
 		return StateWaiting

@@ -65,10 +65,10 @@ type Writer interface {
 	// store's goroutine and must not wait for the store. Batches of one caller
 	// to one run are appended, and their done functions called, in order.
 	//
-	// A batch of a process that others have taken for dead fails with ErrFenced.
-	// Append refuses with ErrConflict a batch that does not follow the run's
-	// last event, has an old fence, or takes a message that is not in the
-	// inbox; with ErrExists a batch that starts a run that exists.
+	// A batch of a process that another one has declared dead fails with
+	// ErrFenced. Append refuses with ErrConflict a batch that does not follow
+	// the run's last event, has an old fence, or takes a message that is not in
+	// the inbox; with ErrExists a batch that starts a run that exists.
 	Append(b Batch, done func(error))
 }
 
@@ -202,8 +202,8 @@ type Index struct {
 	Waiting Wait    `json:"waiting,omitzero"`
 }
 
-// InDoubt reports whether the run waits for a person to resolve a step whose outcome is unknown.
-func (i Index) InDoubt() bool { return i.Waiting.Kind == WaitOutcome }
+// OutcomeUnknown reports whether the run waits for a person to resolve a step whose outcome is unknown.
+func (i Index) OutcomeUnknown() bool { return i.Waiting.Kind == WaitOutcome }
 
 // Status is the status of a run.
 type Status string

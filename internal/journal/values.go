@@ -37,7 +37,7 @@ type GateKind string
 const (
 	GatePerson   GateKind = "person"
 	GateEvent    GateKind = "event"
-	GateInDoubt  GateKind = "doubt" // a person decides about a task whose outcome is unknown
+	GateOutcome  GateKind = "doubt" // a person decides about a task whose outcome is unknown
 	GateToolCall GateKind = "call"  // a person approves a tool call
 )
 
@@ -62,7 +62,7 @@ func (k GateKind) Asks(text bool) AskKind {
 		return AskApproval
 	case k == GateToolCall:
 		return AskToolApproval
-	case k == GateInDoubt:
+	case k == GateOutcome:
 		return AskOutcome
 	case text:
 		return AskInput

@@ -76,8 +76,7 @@ func Client(o Options) *http.Client {
 	}
 }
 
-// Check reports whether a URL has a supported scheme and a host. It does not
-// resolve the host.
+// Check returns an error unless the URL has a supported scheme and a host. It does not resolve the host.
 func Check(u *url.URL) error {
 	switch {
 	case u.Scheme != "http" && u.Scheme != "https":

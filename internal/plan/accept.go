@@ -20,7 +20,7 @@ import (
 type Refusal struct {
 	Code RefusalCode
 	Why  string
-	Step string // with the code Approved, the step to go back to; with InDoubt, the step
+	Step string // with the code Approved, the step to go back to; with OutcomeUnknown, the step
 }
 
 func (r *Refusal) Error() string { return r.Why }
@@ -30,16 +30,16 @@ type RefusalCode string
 
 // The codes of refusals.
 const (
-	TooLate    RefusalCode = "too-late"   // the run, task or gate has ended
-	NoGate     RefusalCode = "no-gate"    // no gate is open, or not that one
-	Ambiguous  RefusalCode = "ambiguous"  // several gates are open
-	Changed    RefusalCode = "changed"    // the gate no longer shows what the decision is about
-	WrongKind  RefusalCode = "wrong-kind" // the gate expects other answers
-	InDoubt    RefusalCode = "in-doubt"   // the outcome of the step is unknown, which takes other answers
-	NotAllowed RefusalCode = "not-allowed"
-	Voted      RefusalCode = "voted" // the person has approved already
-	Unknown    RefusalCode = "unknown"
-	Approved   RefusalCode = "approved" // it would change what has been approved
+	TooLate        RefusalCode = "too-late"   // the run, task or gate has ended
+	NoGate         RefusalCode = "no-gate"    // no gate is open, or not that one
+	Ambiguous      RefusalCode = "ambiguous"  // several gates are open
+	Changed        RefusalCode = "changed"    // the gate no longer shows what the decision is about
+	WrongKind      RefusalCode = "wrong-kind" // the gate expects other answers
+	OutcomeUnknown RefusalCode = "in-doubt"   // the outcome of the step is unknown, which takes other answers
+	NotAllowed     RefusalCode = "not-allowed"
+	Voted          RefusalCode = "voted" // the person has approved already
+	Unknown        RefusalCode = "unknown"
+	Approved       RefusalCode = "approved" // it would change what has been approved
 )
 
 // refusal returns a Refusal with a formatted text for people.
@@ -131,7 +131,7 @@ func (s *State) gateFor(p *Program, x *GateDecision) (*Frame, error) {
 	names := func(frames []*Frame) string {
 		var keys, doubts []string
 		for _, f := range frames {
-			if key := f.Place().Key(); f.Gate.Kind == journal.GateInDoubt {
+			if key := f.Place().Key(); f.Gate.Kind == journal.GateOutcome {
 				doubts = append(doubts, key) // hooks have outcomes of their own
 			} else {
 				keys = append(keys, key)
@@ -152,7 +152,7 @@ func (s *State) gateFor(p *Program, x *GateDecision) (*Frame, error) {
 	name := journal.StepName(f.Step)
 	var takes []string
 	switch f.Gate.Kind {
-	case journal.GateInDoubt:
+	case journal.GateOutcome:
 		takes = []string{AnswerRerun, AnswerSkip, AnswerResult, AnswerFail}
 	case journal.GatePerson, journal.GateToolCall:
 		takes = []string{Approve, Reject}
@@ -161,8 +161,8 @@ func (s *State) gateFor(p *Program, x *GateDecision) (*Frame, error) {
 	}
 	if !slices.Contains(takes, x.Answer) {
 		refused := refusal(WrongKind, "step %q takes %s, not %s", name, strings.Join(takes, " or "), x.Answer)
-		if f.Gate.Kind == journal.GateInDoubt {
-			refused.Code, refused.Step = InDoubt, journal.LocalID(f.Place().Key())
+		if f.Gate.Kind == journal.GateOutcome {
+			refused.Code, refused.Step = OutcomeUnknown, journal.LocalID(f.Place().Key())
 			refused.Why = fmt.Sprintf("step %q has an unknown outcome: it takes %s, not %s", name,
 				strings.Join(takes, " or "), x.Answer)
 		}
@@ -172,7 +172,7 @@ func (s *State) gateFor(p *Program, x *GateDecision) (*Frame, error) {
 		return nil, refusal(Unknown, "the result is not JSON")
 	}
 	// What the gate shows may have changed since the person has looked at it.
-	if f.Gate.Kind != journal.GateInDoubt {
+	if f.Gate.Kind != journal.GateOutcome {
 		if _, digest := s.Shown(p, f); digest != x.Digest {
 			return nil, refusal(
 				Changed, "what step %q asks is not what the decision was about; look at it again", name,
@@ -648,10 +648,10 @@ func (d *decider) decideGate(f *Frame, x *GateDecision) {
 			decided.Error, decided.Value = last.Error, last.Value
 		}
 	case AnswerFail:
-		decided.Outcome, decided.Class = journal.OutcomeFailed, ir.ClassInDoubt
+		decided.Outcome, decided.Class = journal.OutcomeFailed, ir.ClassOutcomeUnknown
 		decided.Error = "a person decided that it failed"
 		decided.Value, decided.Writes = d.failureValue(f, step, journal.OutcomeFailed, failing{
-			Error: decided.Error, Class: ir.ClassInDoubt, Exit: 1,
+			Error: decided.Error, Class: ir.ClassOutcomeUnknown, Exit: 1,
 		})
 	case AnswerResult:
 		decided.Outcome = journal.OutcomeOK
@@ -716,7 +716,7 @@ func (d *decider) signal(x *Signal) {
 		}
 	}
 	if !passed {
-		d.fact(nil, journal.Signalled{Event: x.Event, Data: x.Data, By: x.By})
+		d.fact(nil, journal.SignalReceived{Event: x.Event, Data: x.Data, By: x.By})
 	}
 }
 

@@ -83,8 +83,8 @@ func (s *State) applyOther(e *journal.Event) {
 		})
 	case journal.GateDecided:
 		s.decideGate(&x)
-	case journal.Signalled:
-		xmaps.Set(&s.Signals, x.Event, append(s.Signals[x.Event], Signalled{Data: x.Data, By: x.By}))
+	case journal.SignalReceived:
+		xmaps.Set(&s.Signals, x.Event, append(s.Signals[x.Event], PendingSignal{Data: x.Data, By: x.By}))
 	case journal.CancelRequested:
 		s.cancel(&x)
 	case journal.CleanupBegun:
@@ -261,7 +261,7 @@ func (s *State) openGate(x *journal.GateOpened, at journal.Millis) {
 	if !started && !x.Uncounted {
 		s.countStep(f)
 	}
-	if x.Kind != journal.GateInDoubt {
+	if x.Kind != journal.GateOutcome {
 		s.dropWaiters(f.Path)
 	}
 	f.Phase = Asking

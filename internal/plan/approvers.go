@@ -9,7 +9,7 @@ import (
 	"github.com/espalier-run/espalier/internal/journal"
 )
 
-// AnyRole is the role of a person who may decide every gate.
+// AnyRole is the role that allows a person to decide every gate.
 const AnyRole = "*"
 
 // Approvers are the people who may decide an open gate, and those who have approved what it shows now.
@@ -24,8 +24,8 @@ type Approvers struct {
 	Escalated   bool // they may decide now, and Roles includes theirs
 }
 
-// Approvers returns who may decide the open gate of a frame; nil if the gate names no approvers. Approvals of something
-// else than the gate shows now do not count.
+// Approvers returns who may decide the open gate of a frame; nil if the gate names no approvers. Approvals of earlier
+// content of the gate do not count.
 func (s *State) Approvers(p *Program, f *Frame) *Approvers {
 	if f.Gate.Kind != journal.GatePerson {
 		return nil

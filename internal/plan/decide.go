@@ -892,7 +892,7 @@ func (d *decider) recoverTask(f *Frame) {
 		d.startTask(f, f.Work(), f.Rerun+1, nil, f.For)
 		return
 	}
-	d.fact(f, journal.GateOpened{Place: f.Place(), Kind: journal.GateInDoubt, For: f.For})
+	d.fact(f, journal.GateOpened{Place: f.Place(), Kind: journal.GateOutcome, For: f.For})
 }
 
 // timeOutGate handles a gate that has timed out.

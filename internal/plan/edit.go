@@ -15,7 +15,8 @@ import (
 // An approval is for what its gate showed. While it counts, a person cannot change any of that: the run has to go back
 // to the gate, which opens again. What steps write is not restricted; the approver knows the workflow.
 
-// checkEdit returns why an edit is refused. No task may run: it has read its values already.
+// checkEdit returns why an edit is refused. Edits are refused while a task runs, because the task has already read its
+// values.
 func (s *State) checkEdit(p *Program, x *Edit) error {
 	if s.Open > 0 && p.unit("").ir.MayIntervene {
 		return s.busy()
@@ -37,7 +38,7 @@ func (c *Checkpoint) CheckEdit(p *Program, x *Edit) error {
 // CheckEdit returns an error if no run of the program accepts an edit.
 func (p *Program) CheckEdit(x *Edit) error {
 	program := p.unit("").ir
-	// What no run accepts, whatever its state.
+	// Edits that are refused in every state of a run.
 	switch {
 	case !program.MayIntervene:
 		return refusal(NotAllowed,
@@ -51,7 +52,7 @@ func (p *Program) CheckEdit(x *Edit) error {
 	case !json.Valid(x.Value):
 		return refusal(Unknown, "the new value is not JSON")
 	}
-	// What the workflow knows, without the records of decisions, which no person may change.
+	// The variables of the workflow, except the records of decisions, which must not be changed.
 	known := variables(program)
 	records := decisions(program)
 	isKnown := slices.ContainsFunc(known, func(path string) bool { return ir.Overlap(path, x.Path) })

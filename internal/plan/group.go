@@ -14,7 +14,7 @@ import (
 	"github.com/espalier-run/espalier/internal/journal"
 )
 
-// decideGroup decides what follows in a step of frames.
+// decideGroup decides what happens next in a step that consists of frames.
 func (d *decider) decideGroup(f *Frame) {
 	if f.Group.TimedOut {
 		d.endTimedOut(f)
@@ -106,7 +106,7 @@ func (d *decider) join(f *Frame, a *ir.Parallel) {
 		return
 	}
 	left := journal.StepLeft{Place: f.Place(), Outcome: journal.OutcomeOK, For: f.For}
-	// The outcome: each case without a body is a success.
+	// The outcome. Cases without a body are successes.
 	switch {
 	case a.Join == ir.JoinBest:
 	case a.Join == ir.JoinAny && g.OK > 0:
@@ -199,7 +199,7 @@ func (s *State) BranchValues(p *Program, f *Frame) ([]BranchValue, error) {
 	return out, first
 }
 
-// loop decides after an iteration whether the loop ends, how, and otherwise opens the next iteration.
+// loop ends a loop after an iteration, or opens the next iteration.
 func (d *decider) loop(f *Frame, a *ir.Loop) {
 	g := f.Group
 	if g.Live > 0 {
@@ -340,7 +340,7 @@ func (d *decider) call(f *Frame, a *ir.Call) {
 }
 
 // openChild opens the body of a child run. If its input cannot be computed or does not satisfy its contract, the child
-// fails at once: it is recorded as a run nevertheless.
+// fails at once, but is still recorded as a run.
 func (d *decider) openChild(f *Frame, a *ir.Call) {
 	u := d.unit(f)
 	child := &u.ir.Children[a.Child]
@@ -349,7 +349,7 @@ func (d *decider) openChild(f *Frame, a *ir.Call) {
 	if a.PassReads {
 		input = d.readInput(f, step, child)
 	}
-	var failed journal.FrameClosed // set if the child cannot have its input
+	var failed journal.FrameClosed // set if the input of the child is invalid
 	for _, b := range a.Inputs {
 		v, err := d.eval(b.Value, d.scope(f))
 		if err != nil {

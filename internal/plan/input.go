@@ -13,8 +13,8 @@ type Input interface {
 	accept(d *decider) // turns an input that State.Check accepts into facts
 }
 
-// taskInput is an input from a running task, or about one. It names the task and its rerun, so that what a lost
-// execution still sends is not taken for that of its rerun.
+// taskInput is an input from a running task, or about one. It names the task and its rerun, so that late messages of a
+// lost execution are not mistaken for those of its rerun.
 type taskInput interface {
 	Input
 	task() (w journal.TaskID, rerun int)
@@ -119,15 +119,14 @@ type GateDecision struct {
 	Note   string
 	Value  json.RawMessage `json:",omitempty"`
 	By     journal.Actor
-	// Roles are the approver roles that a server has established for By. The role
-	// "*" stands for all of them.
+	// Roles are the approver roles of By, as authenticated by a server. The role "*" includes all roles.
 	Roles []string `json:",omitempty"`
-	// Automated reports that no person decides: the run approves its own gates.
+	// Automated reports that the run approves its own gates.
 	Automated bool `json:",omitempty"`
 }
 
-// AutoApprove is the actor of decisions that no person has made, unless a server has established one. It is the option
-// that people give.
+// AutoApprove is the actor of automated decisions, unless a server has authenticated one. It is the name of the option
+// that enables them.
 const AutoApprove = "--auto-approve"
 
 // decidedBy returns the actor and the method of a decision, for the records.
@@ -159,11 +158,11 @@ type Signal struct {
 	Data  json.RawMessage `json:",omitempty"`
 	By    journal.Actor
 	Roles []string `json:",omitempty"` // as in GateDecision
-	// Automated reports that a program sends it. It does not reach a gate that waits for the text of a person.
+	// Automated reports that a program sends the signal. Gates that wait for text from a person ignore it.
 	Automated bool `json:",omitempty"`
 }
 
-// These are interventions of a person.
+// Inputs by which a person controls a run.
 type (
 	// Cancel cancels the run.
 	Cancel struct {
@@ -188,7 +187,7 @@ type (
 	}
 )
 
-// Rewind takes a run back to a step of its body. Was is the checkpoint of the last time that the run reached the step.
+// Rewind takes a run back to a step of its body. Was is the checkpoint from when the run last reached the step.
 type Rewind struct {
 	Step string
 	Was  Checkpoint

@@ -22,7 +22,7 @@ type Clock struct {
 	Active journal.Millis `json:"active,omitempty"` // time before Since
 }
 
-// start counts one more task. The clock runs as long as at least one does.
+// start adds a running task. The clock runs while the number of running tasks is not zero.
 func (c *Clock) start(at journal.Millis) {
 	if c.Open == 0 {
 		c.Since = at
@@ -30,7 +30,7 @@ func (c *Clock) start(at journal.Millis) {
 	c.Open++
 }
 
-// stop counts one task less.
+// stop removes a running task.
 func (c *Clock) stop(at journal.Millis) {
 	c.Open--
 	if c.Open == 0 {
@@ -39,7 +39,7 @@ func (c *Clock) stop(at journal.Millis) {
 	}
 }
 
-// due returns when a limit is reached if the clock keeps running; 0 if it is stopped.
+// due returns the time at which a limit is reached if the clock keeps running; 0 if it is stopped.
 func (c *Clock) due(limit journal.Millis) journal.Millis {
 	if c.Open == 0 {
 		return 0
@@ -134,8 +134,8 @@ func (l *Ledger) raise(budget string, to int64) {
 	}
 }
 
-// short returns the first budget that an amount exceeds, or "". later reports whether it may fit after reservations are
-// settled.
+// short returns the first budget that an amount exceeds, or "". later reports whether the amount may fit after
+// reservations are settled.
 func (l *Ledger) short(amount journal.Usage) (budget string, later bool) {
 	for _, name := range Budgets {
 		limit, more := l.Limit(name), countedBy(name, amount)
@@ -149,7 +149,7 @@ func (l *Ledger) short(amount journal.Usage) (budget string, later bool) {
 	return "", false
 }
 
-// ActiveAt returns the active time at a moment.
+// ActiveAt returns the active time at a given time.
 func (l *Ledger) ActiveAt(now journal.Millis) time.Duration {
 	active := l.Active
 	if l.Open > 0 {
@@ -167,7 +167,7 @@ func (l *Ledger) deadline() journal.Millis {
 	return l.due(journal.Millis(*l.Limits.ActiveSeconds * 1000))
 }
 
-// ledgers calls do for every ledger that work in a frame counts in.
+// ledgers calls do for every ledger that is charged for work in a frame.
 func (s *State) ledgers(f *Frame, do func(f *Frame, l *Ledger)) {
 	for {
 		if f.Ledger != nil {
@@ -244,7 +244,8 @@ func (s *State) timedOutStep(f *Frame) (spent *Frame) {
 	return spent
 }
 
-// countStep counts the execution of a step in the enclosing budgets; in a branch only in its own.
+// countStep charges the execution of a step to the enclosing budgets. In a branch, it charges only the budget of the
+// branch.
 func (s *State) countStep(f *Frame) {
 	for ; ; f = s.Frames[f.Parent] {
 		if f.Ledger != nil {
@@ -262,7 +263,7 @@ func counts(w journal.TaskID, rerun int) bool {
 	return rerun == 0 && (w.Part != PartCombine || w.Attempt > 0)
 }
 
-// stepsBound reports whether a budget bounds the steps of a frame.
+// stepsBound reports whether a budget limits the number of steps of a frame.
 func (s *State) stepsBound(f *Frame) bool {
 	for ; ; f = s.Frames[f.Parent] {
 		if f.Ledger != nil && f.Ledger.Limits.Steps != nil {

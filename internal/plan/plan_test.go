@@ -975,7 +975,7 @@ func TestLostTasksFollowTheirRecovery(t *testing.T) {
 			t.Errorf("%+v", w.s.Summary())
 		}
 		refused, _ := plan.IsRefusal(w.s.Check(w.p, plan.GateDecision{Step: "a", Answer: plan.Approve}))
-		if refused == nil || refused.Code != plan.InDoubt || refused.Step != "a" ||
+		if refused == nil || refused.Code != plan.OutcomeUnknown || refused.Step != "a" ||
 			refused.Why != `step "a" has an unknown outcome: it takes rerun or skip or result or fail, not approve` {
 			t.Errorf("got %+v", refused)
 		}
@@ -1349,7 +1349,7 @@ func nextWake(t *testing.T, w *world) journal.Millis {
 	return at
 }
 
-// A canceled program, also a child, ends with its cleanup step. Cancelling again does not run it twice.
+// A canceled program, also a child, ends with its cleanup step. Canceling again does not run it twice.
 func TestCanceledProgramsCleanUp(t *testing.T) {
 	child := program(chain(task("one"), task("two"))...)
 	child.Blocks[0].Steps = append(child.Blocks[0].Steps, task("tidy"))

@@ -71,7 +71,7 @@ func childPath(path string, child int) string {
 	return path + "." + strconv.Itoa(child)
 }
 
-// unit returns a program by its path. It panics if there is none: then the journal does not belong to the definition.
+// unit returns a program by its path. It panics if there is none: the journal belongs to another definition.
 func (p *Program) unit(path string) *unit {
 	u := p.units[path]
 	if u == nil {
@@ -93,7 +93,7 @@ func (u *unit) step(block ir.BlockID, id string) *ir.Step {
 // visit number in their keys.
 func revisitable(b *ir.Block, index map[string]int) map[string]bool {
 	n := len(b.Steps)
-	// Edges between the steps of the block, by their positions; edges that leave the block cannot lead back.
+	// Edges between the steps of the block, by position. Edges that leave the block cannot lead back.
 	next := make([][]int, n)
 	link := func(from int, id string) {
 		if to, ok := index[id]; ok {

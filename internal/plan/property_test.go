@@ -293,7 +293,7 @@ func (g *generator) driveToFinish(w *world) {
 			switch f.Gate.Kind {
 			case journal.GatePerson:
 				w.send(plan.GateDecision{Frame: f.Path, Step: f.Step, Answer: plan.Approve, Digest: digest})
-			case journal.GateInDoubt:
+			case journal.GateOutcome:
 				w.send(plan.GateDecision{Frame: f.Path, Step: f.Step, Answer: plan.AnswerRerun})
 			default:
 				w.send(plan.Signal{Event: f.Gate.Event})

@@ -43,7 +43,7 @@ func (s *State) OpenTasks() []OpenTask {
 	return out
 }
 
-// Running returns the frame of a task that has started and not ended; nil if it has ended, or runs again by now.
+// Running returns the frame of a task that has started and not ended; nil if it has ended or was started again.
 func (s *State) Running(w journal.TaskID, rerun int) *Frame {
 	f := s.Frames[w.Frame]
 	if f == nil || f.Phase != Working || f.Work() != w || f.Rerun != rerun {
@@ -63,9 +63,9 @@ func (s *State) OpenGates() []*Frame {
 	return out
 }
 
-// MayBeInDoubt reports whether a decision names a running task. If its process has ended, the task is in doubt as soon
-// as another process claims the run.
-func (s *State) MayBeInDoubt(in Input) bool {
+// MayHaveUnknownOutcome reports whether a decision names a running task. If its process has ended, its outcome is
+// unknown as soon as another process claims the run.
+func (s *State) MayHaveUnknownOutcome(in Input) bool {
 	x, ok := in.(GateDecision)
 	return ok && slices.ContainsFunc(s.OpenTasks(), func(t OpenTask) bool {
 		return x.Step == t.Frame.Step || x.Step == t.Place.Key()
@@ -76,7 +76,7 @@ func (s *State) MayBeInDoubt(in Input) bool {
 // time. The notes of all such tasks follow the event since.
 func (s *State) Resumable() (since journal.Seq, ok bool) {
 	for _, f := range s.Frames {
-		asked := f.Gate != nil && (f.Gate.Kind == journal.GateInDoubt || f.Gate.Kind == journal.GateToolCall)
+		asked := f.Gate != nil && (f.Gate.Kind == journal.GateOutcome || f.Gate.Kind == journal.GateToolCall)
 		again := (f.Phase == Ready || f.Phase == Resting) && f.Rerun > 0
 		if f.Phase != Working && f.Phase != Lost && !asked && !again {
 			continue
@@ -95,7 +95,7 @@ func (s *State) StepOf(p *Program, f *Frame) *ir.Step { return p.unit(f.Program)
 // Root returns the run's own program.
 func (p *Program) Root() *ir.Program { return p.unit("").ir }
 
-// At returns a program by the path that facts name it with; the run's own if the path is empty.
+// At returns the program with a path, as in facts; the run's own program for the empty path.
 func (p *Program) At(path string) *ir.Program { return p.unit(path).ir }
 
 // ProgramOf returns the program of a frame: the run's own, or a child's.
@@ -234,8 +234,8 @@ func (s *State) Summary() journal.Index {
 	if wake, ok := s.Wake(); ok {
 		out.Wake = wake
 	}
-	// The first that applies: work in progress, an exhausted deadline, a budget that requests wait for, a pause, and
-	// then what the frames wait for.
+	// The first of these that applies: work in progress, an exhausted deadline, a budget that requests wait for, a
+	// pause, and then what the frames wait for.
 	switch {
 	case s.Open > s.Stuck(): // also after the deadline: calls in progress finish
 		out.Status = journal.Running
@@ -265,7 +265,8 @@ func (s *State) Stuck() int {
 	return n
 }
 
-// waitingFor returns what a run without running tasks waits for. People come before timers: a person can act.
+// waitingFor returns what a run without running tasks waits for. Waits for people come before timers, because a person
+// can act on them.
 func (s *State) waitingFor() (status journal.Status, what journal.Wait) {
 	var asked, slept []journal.Wait
 	// Frames in path order, so that the first of several waits is always the same.
@@ -275,12 +276,12 @@ func (s *State) waitingFor() (status journal.Status, what journal.Wait) {
 		switch {
 		case f.Phase == Beginning || f.Phase == Sent || f.Phase == Ready || f.Phase == Overdue || f.Phase == Lost ||
 			f.Phase == Ended:
-			return journal.Running, what // it was held, and can continue at once
+			return journal.Running, what // Hold prevented it from starting; it can continue at once
 		case f.Phase == Asking && (f.Gate.Kind == journal.GatePerson || f.Gate.Kind == journal.GateToolCall):
 			asked = append(asked, journal.Wait{Kind: journal.WaitApproval, Name: place})
 		case f.Phase == Asking && f.Gate.Kind == journal.GateEvent:
 			asked = append(asked, journal.Wait{Kind: journal.WaitEvent, Name: f.Gate.Event})
-		case f.Phase == Asking && f.Gate.Kind == journal.GateInDoubt:
+		case f.Phase == Asking && f.Gate.Kind == journal.GateOutcome:
 			asked = append(asked, journal.Wait{Kind: journal.WaitOutcome, Name: place})
 		case f.Phase == Resting:
 			slept = append(slept, journal.Wait{Kind: journal.WaitRetry, Name: place})

@@ -71,7 +71,7 @@ func (d *decider) failureValue(f *Frame, step *ir.Step, outcome journal.Outcome,
 	return v, writes
 }
 
-// succeed ends a step of frames with success and a value.
+// succeed ends a step that consists of frames with success and a value.
 func (d *decider) succeed(f *Frame, left journal.StepLeft, gathered journal.Value) {
 	step := d.step(f)
 	v, err := d.result(f, step, journal.OutcomeOK, gathered, failing{})
@@ -93,7 +93,7 @@ func (d *decider) leave(f *Frame, x journal.StepLeft) {
 	d.fact(f, x)
 }
 
-// retryGroup schedules another attempt at a step of frames, if there is one.
+// retryGroup schedules the next attempt at a step that consists of frames, if one is left.
 func (d *decider) retryGroup(f *Frame, step *ir.Step) bool {
 	switch a := step.Action.(type) {
 	case ir.Loop, ir.Call:

@@ -8,8 +8,8 @@ import (
 	"github.com/espalier-run/espalier/internal/journal"
 )
 
-// A rewind takes a run back to a step of its body that it had reached before, with the values of that time. Usage stays
-// used. Steps that run again count as further visits, so that no task has the key of an earlier one.
+// A rewind takes a run back to a step of its body that it reached before, with the values from then. Usage is not
+// refunded. Steps that run again count as new visits, so that no task reuses the key of an earlier one.
 
 // CheckReturn returns why a run of the program cannot continue from a step; nil if it can.
 func (p *Program) CheckReturn(step string) error {

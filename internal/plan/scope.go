@@ -38,7 +38,7 @@ func (sc *scope) Lookup(path []string) (any, bool) {
 			return v, true
 		}
 	}
-	// Names that every program has, unless a variable has the same name.
+	// Names that every program defines, unless a variable has the same name.
 	if len(path) >= 1 {
 		switch path[0] {
 		case "workflow":
@@ -205,8 +205,8 @@ func (sc *scope) before() map[string]any {
 	return out
 }
 
-// namespace collects all variables below a path in one object: the value of "state" if only "state.a" and "state.b"
-// were written. The nearest frame takes precedence.
+// namespace collects all variables below a path in one object. For example, it returns the value of "state" if only
+// "state.a" and "state.b" were written. The nearest frame takes precedence.
 func (sc *scope) namespace(path []string) any {
 	prefix := strings.Join(path, ".")
 	nearest := map[string]journal.Value{}
@@ -385,7 +385,7 @@ func under(v journal.Value, w journal.Write) journal.Value {
 	if w.Under == "" && w.Bare == "" {
 		return v
 	}
-	// First the form without a key of its own, in which only a result that is no object is wrapped.
+	// Without a key of its own, only a result that is not an object is wrapped.
 	object := objectOf(v.JSON)
 	if w.Under == "" {
 		if object != nil {

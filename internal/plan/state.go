@@ -10,26 +10,26 @@ import (
 // State is the state of a run: the fold of its events, as plain data. Its JSON form is that of snapshots, which other
 // processes and later releases read: a field that changes its meaning needs another SnapshotForm.
 type State struct {
-	Form          int                    `json:"form,omitempty"` // SnapshotForm of the release that folded it
-	Run           journal.RunID          `json:"run"`            // the root run
-	Seq           journal.Seq            `json:"seq"`            // the last event that was applied
-	Name          string                 `json:"name"`
-	Format        string                 `json:"format"`
-	Definition    string                 `json:"definition"`
-	Options       json.RawMessage        `json:"options,omitempty"` // of the run; the plan does not read them
-	By            journal.Actor          `json:"by,omitzero"`       // who started it
-	From          *journal.Origin        `json:"from,omitempty"`    // the run that it continues; nil if none
-	Started       journal.Millis         `json:"started"`
-	At            journal.Millis         `json:"at"`                // time of the last event
-	Frames        map[string]*Frame      `json:"frames"`            // the open ones, by path; "" is the body
-	Open          int                    `json:"open,omitempty"`    // number of running tasks
-	Paused        bool                   `json:"paused,omitempty"`  // by a person
-	Expired       bool                   `json:"expired,omitempty"` // the run's deadline has passed
-	BudgetWaiters []BudgetWaiter         `json:"starved,omitempty"` // in the order of their requests
-	Signals       map[string][]Signalled `json:"signals,omitempty"` // signals that no gate has consumed yet
-	Approved      []journal.Approved     `json:"approved,omitempty"`
-	Spent         *Ledger                `json:"spent,omitempty"` // of a finished run
-	Finished      *journal.RunFinished   `json:"finished,omitempty"`
+	Form          int                        `json:"form,omitempty"` // SnapshotForm of the release that folded it
+	Run           journal.RunID              `json:"run"`            // the root run
+	Seq           journal.Seq                `json:"seq"`            // the last event that was applied
+	Name          string                     `json:"name"`
+	Format        string                     `json:"format"`
+	Definition    string                     `json:"definition"`
+	Options       json.RawMessage            `json:"options,omitempty"` // of the run; the plan does not read them
+	By            journal.Actor              `json:"by,omitzero"`       // who started it
+	From          *journal.Origin            `json:"from,omitempty"`    // the run that it continues; nil if none
+	Started       journal.Millis             `json:"started"`
+	At            journal.Millis             `json:"at"`                // time of the last event
+	Frames        map[string]*Frame          `json:"frames"`            // the open ones, by path; "" is the body
+	Open          int                        `json:"open,omitempty"`    // number of running tasks
+	Paused        bool                       `json:"paused,omitempty"`  // by a person
+	Expired       bool                       `json:"expired,omitempty"` // the run's deadline has passed
+	BudgetWaiters []BudgetWaiter             `json:"starved,omitempty"` // in the order of their requests
+	Signals       map[string][]PendingSignal `json:"signals,omitempty"` // signals that no gate has consumed yet
+	Approved      []journal.Approved         `json:"approved,omitempty"`
+	Spent         *Ledger                    `json:"spent,omitempty"` // of a finished run
+	Finished      *journal.RunFinished       `json:"finished,omitempty"`
 
 	// Hold prevents tasks from starting: the process is ending, or only records. Everything else is decided. Hold is
 	// not part of the state. The process that loads the run next calls MarkAll.
@@ -42,8 +42,8 @@ type State struct {
 	timers timers
 }
 
-// SnapshotForm is the form of a state. Snapshots of other forms may lack what later releases keep, and are ignored: a
-// state of the first form, 0, does not know which gates were approved.
+// SnapshotForm is the version of the encoding of a State. Snapshots of other versions are ignored, because they may
+// lack data: version 0 does not record which gates were approved.
 const SnapshotForm = 1
 
 // Frame is one activation of a block.
@@ -209,8 +209,8 @@ type BranchResult struct {
 	Child journal.RunID            `json:"child,omitempty"`
 }
 
-// Signalled is a signal that no gate has consumed yet.
-type Signalled struct {
+// PendingSignal is a signal that no gate has consumed yet.
+type PendingSignal struct {
 	Data json.RawMessage `json:"data,omitempty"`
 	By   journal.Actor   `json:"by,omitzero"`
 }
@@ -237,7 +237,7 @@ func (f *Frame) Place() journal.Place {
 	return journal.Place{Frame: f.Path, Step: f.Step, Visit: f.Visit}
 }
 
-// mark makes the next decision look at a frame.
+// mark makes the next call of Decide examine a frame.
 func (s *State) mark(f *Frame) {
 	if f != nil && !f.marked {
 		f.marked = true
@@ -250,8 +250,8 @@ func (s *State) Holds(p *Program, t *ir.Task) bool {
 	return s.Hold && !(s.FinishInstant && p.Instant != nil && p.Instant(t))
 }
 
-// MarkAll makes the next decision look at every frame. After a complete batch there is nothing to decide, which is a
-// law that tests check. After Hold there is.
+// MarkAll makes the next call of Decide examine every frame. After a complete batch it yields nothing, as tests check;
+// after Hold it may start the tasks that were held.
 func (s *State) MarkAll() {
 	for _, path := range s.paths() {
 		s.mark(s.Frames[path])

@@ -7,8 +7,8 @@ import (
 	"github.com/espalier-run/espalier/internal/journal"
 )
 
-// timer is a moment at which a frame may have something to do. Timers that have become obsolete stay in the heap;
-// nextTimer drops them.
+// timer is a time at which a frame may have to act. Timers that have become obsolete stay in the heap; nextTimer drops
+// them.
 type timer struct {
 	due   journal.Millis
 	path  string
@@ -36,7 +36,7 @@ func (t *timers) Pop() any {
 	return last
 }
 
-// addTimer adds a timer, if it is ever due.
+// addTimer adds a timer unless its time is 0 (never).
 func (s *State) addTimer(t timer) {
 	if t.due != 0 {
 		heap.Push(&s.timers, t)
@@ -73,7 +73,7 @@ func (s *State) nextTimer() (timer, *Frame, bool) {
 	return timer{}, nil, false
 }
 
-// rebuildTimers restores the timers from the frames, after Restore.
+// rebuildTimers computes the timers from the frames. Restore calls it.
 func (s *State) rebuildTimers() {
 	s.timers = nil
 	for _, path := range s.paths() {

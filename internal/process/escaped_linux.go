@@ -49,15 +49,15 @@ func killEscaped(mark string, deadline time.Time) error {
 // and watchdogs.
 func killStrays(mark string, patient bool) (living, dead int) {
 	// No command may be forked meanwhile: see watchdog.starting.
-	dog.starting.Lock()
-	defer dog.starting.Unlock()
+	commandWatchdog.starting.Lock()
+	defer commandWatchdog.starting.Unlock()
 	for _, pid := range orphans.pids() {
 		s, ok := statOf(pid)
 		if !ok {
 			dead++ // another command has reaped it
 			continue
 		}
-		stray, oneCommand := dog.isStray(s.group)
+		stray, oneCommand := commandWatchdog.isStray(s.group)
 		if !stray {
 			continue
 		}

@@ -186,18 +186,18 @@ func (c *capture) bytes() []byte {
 func Environment(environ []string, more ...string) []string {
 	out := xslices.Filter(environ, func(one string) bool {
 		name, _, ok := strings.Cut(one, "=")
-		return ok && Harmless(name)
+		return ok && NeverSecret(name)
 	})
 	return append(out, more...)
 }
 
-// Harmless reports whether a variable of that name never holds a secret.
-func Harmless(name string) bool {
-	return slices.Contains(harmless, strings.ToUpper(name)) || strings.HasPrefix(name, "LC_")
+// NeverSecret reports whether a variable of that name never holds a secret.
+func NeverSecret(name string) bool {
+	return slices.Contains(nonSecretVariables, strings.ToUpper(name)) || strings.HasPrefix(name, "LC_")
 }
 
-// harmless are the names of variables that never hold secrets, in capital letters.
-var harmless = []string{
+// nonSecretVariables lists the names of variables that never hold secrets, in capital letters.
+var nonSecretVariables = []string{
 	"PATH", "HOME", "LANG", "TZ", "TMPDIR", "USER",
 	// Programs on Windows need these.
 	"SYSTEMROOT", "COMSPEC", "PATHEXT", "TEMP", "TMP", "USERPROFILE",

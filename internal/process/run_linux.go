@@ -41,7 +41,7 @@ func run(ctx context.Context, c Command) (outcome Outcome, err error) {
 // pipes is read after its group is dead, so that nothing is lost and nothing can be added.
 func runHere(ctx context.Context, c Command) (Outcome, error) {
 	p := ioPump{input: c.Stdin, stdout: newCapture(c.MaxOutput, c.Stdout), stderr: newTailCapture(c.Stderr)}
-	ch, release, err := p.begin(ctx, c, len(c.Stdin) > 0)
+	ch, release, err := p.start(ctx, c, len(c.Stdin) > 0)
 	if err != nil {
 		return Outcome{}, err
 	}
@@ -61,13 +61,13 @@ func runHere(ctx context.Context, c Command) (Outcome, error) {
 	return outcome, stopped
 }
 
-// begin starts a command. The pump is woken when the context ends, until release
+// start starts a command. The pump is woken when the context ends, until release
 // is called.
 //
 // The pump keeps the command's ends of the pipes open while the command runs.
 // Otherwise a dying command, which closes its files first, would wake the pump
 // once more than necessary.
-func (p *ioPump) begin(ctx context.Context, c Command, input bool) (ch *child, release func(), err error) {
+func (p *ioPump) start(ctx context.Context, c Command, input bool) (ch *child, release func(), err error) {
 	if err := p.open(input); err != nil {
 		p.close()
 		return nil, nil, err
@@ -169,13 +169,13 @@ func (p *ioPump) untilExit(ctx context.Context, ch *child, grace time.Duration) 
 			}
 		}
 		// Another command may have replaced the watchdog, so its descriptor is read again in each round.
-		p.fds[fdWatchdog].Fd = dog.lifetimeFD()
+		p.fds[fdWatchdog].Fd = commandWatchdog.lifetimeFD()
 		for i := range p.fds {
 			p.fds[i].Revents = 0
 		}
 		poll(p.fds[:], timeout)
 		if p.fds[fdWatchdog].Revents != 0 {
-			dog.replace()
+			commandWatchdog.replace()
 		}
 		if ch.exited = p.fds[fdExit].Revents != 0; ch.exited {
 			return stopped
@@ -280,7 +280,7 @@ func start(ctx context.Context, c Command) (*Process, error) {
 		defer stop(nil)
 		// The caller reads the standard output and writes the standard input.
 		p := &ioPump{stderr: proc.stderr}
-		ch, release, err := p.begin(ctx, c, true)
+		ch, release, err := p.start(ctx, c, true)
 		if err != nil {
 			started <- err
 			return

@@ -24,7 +24,7 @@ import (
 
 // Versions of Landlock's ABI.
 const (
-	leastABI  = 4  // the first that confines TCP
+	minABI    = 4  // the first that confines TCP
 	signalABI = 6  // the first that confines signals and abstract sockets
 	newestABI = 11 // that of newestLandlock
 )
@@ -45,7 +45,7 @@ func landlockABI() int {
 }
 
 // landlockAvailable reports whether Landlock and a filter confine a command here.
-func landlockAvailable() bool { return landlockABI() >= leastABI && seccompAvailable() }
+func landlockAvailable() bool { return landlockABI() >= minABI && seccompAvailable() }
 
 // filtersAvailable reports whether bubblewrap can be given a filter.
 func filtersAvailable() bool { return seccompAvailable() }
@@ -195,7 +195,7 @@ func (c confined) landlock(program string) error {
 		rules = append(rules, landlock.RWDirs(one).WithRefer().IgnoreIfMissing())
 	}
 	rules = append(rules, landlock.ROFiles(program), landlock.RODirs(filepath.Dir(program)))
-	// The newest ABI that the kernel has: at least leastABI, which is checked above.
+	// The newest ABI that the kernel has: at least minABI, which is checked above.
 	return newestLandlock.BestEffort().Restrict(rules...)
 }
 

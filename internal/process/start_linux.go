@@ -66,7 +66,7 @@ func (ch *child) untilExit() []unix.PollFd {
 // startChild starts a command with the given files. From its first moment, the
 // command and its group are killed if this process is.
 func startChild(c Command, f files) (*child, error) {
-	ch, err := fork(c, f, dog.watch)
+	ch, err := fork(c, f, commandWatchdog.watch)
 	if err != nil {
 		return nil, err
 	}
@@ -75,7 +75,7 @@ func startChild(c Command, f files) (*child, error) {
 			_ = syscall.Kill(-ch.pid, syscall.SIGKILL)
 			_, _ = ch.reap()
 			removeCgroup(ch.cgroup)
-			dog.release(ch.slot)
+			commandWatchdog.release(ch.slot)
 			return nil, err
 		}
 	}
@@ -90,20 +90,20 @@ func fork(c Command, f files, started func(slot, group int)) (*child, error) {
 	}
 	cgroup := commandCgroup(c.Limits) // before the watchdog starts: this process must be alone in its cgroup
 	// From here on, the watchdog looks for processes with the mark if this process is killed.
-	slot, mark, err := dog.reserve()
+	slot, mark, err := commandWatchdog.reserve()
 	if err != nil {
 		removeCgroup(cgroup)
 		return nil, err
 	}
 	ch := &child{mark: mark, slot: slot, cgroup: cgroup}
 	env := variables(c, markName+"="+inheritedMarks()+mark)
-	// The lock keeps killStrays from taking the new process for a stray before its group is recorded.
+	// The lock keeps killStrays from killing the new process as a stray before its group is recorded.
 	start := func(path string, argv ...string) error {
-		dog.starting.RLock()
-		defer dog.starting.RUnlock()
+		commandWatchdog.starting.RLock()
+		defer commandWatchdog.starting.RUnlock()
 		if ch.pid, ch.exit, err = c.forkExec(path, argv, env, f, cgroup); err == nil {
 			started(ch.slot, ch.pid)
-			dog.setGroup(ch.slot, ch.pid)
+			commandWatchdog.setGroup(ch.slot, ch.pid)
 			if c.Sandbox == nil && !c.EarlyLimits { // otherwise the limits are set before the command begins
 				applyLimits(c.Limits, ch.pid)
 			}
@@ -117,7 +117,7 @@ func fork(c Command, f files, started func(slot, group int)) (*child, error) {
 	}
 	if err != nil {
 		removeCgroup(cgroup)
-		dog.release(slot)
+		commandWatchdog.release(slot)
 		return nil, err
 	}
 	return ch, nil
@@ -216,7 +216,7 @@ func (ch *child) end() (Outcome, error) {
 	}
 	removeCgroup(ch.cgroup)
 	if err == nil {
-		dog.release(ch.slot) // otherwise the watchdog still has to kill what is left
+		commandWatchdog.release(ch.slot) // otherwise the watchdog still has to kill what is left
 	}
 	if unknown != nil {
 		err = errors.Join(fmt.Errorf("the exit status of the command is lost: %w", unknown), err)
@@ -247,8 +247,8 @@ func (ch *child) reapLater() {
 // reap releases the IDs of a dead command and of its group. The watchdog must
 // not know the group any more by then, because the kernel may reuse its ID.
 func (ch *child) reap() (syscall.WaitStatus, error) {
-	dog.forget(ch.slot)
-	defer dog.setGroup(ch.slot, 0)
+	commandWatchdog.forget(ch.slot)
+	defer commandWatchdog.setGroup(ch.slot, 0)
 	return wait(ch.pid)
 }
 

@@ -11,9 +11,9 @@ import (
 
 // slotsInUse returns how many commands the watchdog knows.
 func slotsInUse() int {
-	dog.mu.Lock()
-	defer dog.mu.Unlock()
-	return len(dog.groups) - len(dog.free)
+	commandWatchdog.mu.Lock()
+	defer commandWatchdog.mu.Unlock()
+	return len(commandWatchdog.groups) - len(commandWatchdog.free)
 }
 
 // TestFirstThreadHasOnlyOrphans holds the invariant that orphans rely on: neither

@@ -117,7 +117,7 @@ done`
 type watchdog struct {
 	// starting is held for reading while a command is started, and for writing
 	// while stray processes are looked for: a process that has just been forked
-	// must not be taken for a stray.
+	// must not be mistaken for a stray.
 	starting sync.RWMutex
 
 	// mu guards everything below. watch and forget store into memory without
@@ -134,8 +134,8 @@ type watchdog struct {
 	replaced     int    // how often the watchdog was replaced
 }
 
-// dog is the watchdog of this process. It starts with the first command.
-var dog watchdog
+// commandWatchdog is the watchdog of this process. It starts with the first command.
+var commandWatchdog watchdog
 
 // A line of the table holds an entry and the time at which the command began.
 const (
@@ -149,35 +149,35 @@ const (
 )
 
 // reserve returns a slot, and a mark whose carriers are killed if this process is.
-func (g *watchdog) reserve() (slot int, mark string, err error) {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	if g.pid == 0 { // if it has died since, the pump replaces it
-		if err := g.ensureRunning(); err != nil {
+func (w *watchdog) reserve() (slot int, mark string, err error) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.pid == 0 { // if it has died since, the pump replaces it
+		if err := w.ensureRunning(); err != nil {
 			return 0, "", fmt.Errorf(
 				"cannot start the watchdog, without which the command could outlive this process: %w", err)
 		}
 	}
-	if n := len(g.free); n > 0 {
-		slot, g.free = g.free[n-1], g.free[:n-1]
-	} else if slot, err = g.add(); err != nil {
+	if n := len(w.free); n > 0 {
+		slot, w.free = w.free[n-1], w.free[:n-1]
+	} else if slot, err = w.add(); err != nil {
 		return 0, "", err
 	}
 	// The time goes first: as soon as the entry says that the slot is in use, the time has to be right.
-	g.setBegun(slot, ticks())
-	g.store(slot, entryBegun)
-	g.count++
-	return slot, g.mark + strconv.Itoa(g.count) + ".", nil
+	w.setBegun(slot, ticks())
+	w.store(slot, entryBegun)
+	w.count++
+	return slot, w.mark + strconv.Itoa(w.count) + ".", nil
 }
 
 // watch makes the watchdog kill a group if this process is killed.
-func (g *watchdog) watch(slot, group int) { g.store(slot, strconv.Itoa(group)) }
+func (w *watchdog) watch(slot, group int) { w.store(slot, strconv.Itoa(group)) }
 
 // setGroup records which group the command of a slot leads; 0 is none.
-func (g *watchdog) setGroup(slot, group int) {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	g.groups[slot] = group
+func (w *watchdog) setGroup(slot, group int) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.groups[slot] = group
 }
 
 // ticks returns the time in the unit of process start times in /proc.
@@ -190,65 +190,65 @@ func ticks() int64 {
 
 // forget removes a group from the table. It must be called before the group's
 // ID can be reused.
-func (g *watchdog) forget(slot int) { g.store(slot, entryReaped) }
+func (w *watchdog) forget(slot int) { w.store(slot, entryReaped) }
 
 // release frees a slot once nothing of its command is left.
-func (g *watchdog) release(slot int) {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	g.store(slot, entryFree)
-	g.free = append(g.free, slot)
+func (w *watchdog) release(slot int) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.store(slot, entryFree)
+	w.free = append(w.free, slot)
 }
 
 // isStray reports whether a group belongs to no command, and whether only one
 // command is running. While others run, a process without a mark may be theirs.
-func (g *watchdog) isStray(group int) (stray, oneCommand bool) {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	stray = !slices.Contains(g.groups, group) && group != g.pid && group != syscall.Getpgrp()
-	return stray, len(g.groups)-len(g.free) == 1
+func (w *watchdog) isStray(group int) (stray, oneCommand bool) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	stray = !slices.Contains(w.groups, group) && group != w.pid && group != syscall.Getpgrp()
+	return stray, len(w.groups)-len(w.free) == 1
 }
 
 // add adds a slot to the table.
-func (g *watchdog) add() (slot int, err error) {
-	if len(g.groups) == maxSlots {
+func (w *watchdog) add() (slot int, err error) {
+	if len(w.groups) == maxSlots {
 		return 0, errors.New("too many commands at the same time")
 	}
 	text := bytes.Repeat([]byte(" "), lineSize)
 	copy(text, entryFree)
 	text[lineSize-1] = '\n'
-	if _, err := unix.Pwrite(g.table, text, int64(len(g.groups))*lineSize); err != nil {
+	if _, err := unix.Pwrite(w.table, text, int64(len(w.groups))*lineSize); err != nil {
 		return 0, err
 	}
-	g.groups = append(g.groups, 0)
-	return len(g.groups) - 1, nil
+	w.groups = append(w.groups, 0)
+	return len(w.groups) - 1, nil
 }
 
 // setBegun stores when the command of a slot began. The slot must be free.
-func (g *watchdog) setBegun(slot int, at int64) {
-	text := g.memory[slot*lineSize+entrySize : (slot+1)*lineSize-1]
+func (w *watchdog) setBegun(slot int, at int64) {
+	text := w.memory[slot*lineSize+entrySize : (slot+1)*lineSize-1]
 	for i := len(strconv.AppendInt(text[:0], at, 10)); i < len(text); i++ {
 		text[i] = ' '
 	}
 }
 
 // store changes the entry of a slot atomically.
-func (g *watchdog) store(slot int, entry string) {
+func (w *watchdog) store(slot int, entry string) {
 	word := [entrySize]byte([]byte("        "))
 	copy(word[:entrySize-1], entry)
-	atomic.StoreUint64((*uint64)(unsafe.Pointer(&g.memory[slot*lineSize])), binary.NativeEndian.Uint64(word[:]))
+	atomic.StoreUint64((*uint64)(unsafe.Pointer(&w.memory[slot*lineSize])), binary.NativeEndian.Uint64(word[:]))
 }
 
-// ensureRunning starts the watchdog process unless it is alive. g.mu must be held.
-func (g *watchdog) ensureRunning() error {
-	if g.alive() {
+// ensureRunning starts the watchdog process unless it is alive. w.mu must be held.
+func (w *watchdog) ensureRunning() error {
+	if w.alive() {
 		return nil
 	}
-	if g.replaced > maxReplaced {
+	if w.replaced > maxReplaced {
 		return errors.New("it was killed too often")
 	}
 	// The table outlives a watchdog: a new one gets the same memory.
-	if g.memory == nil {
+	if w.memory == nil {
 		table, err := unix.MemfdCreate("espalier-commands", unix.MFD_CLOEXEC)
 		if err != nil {
 			return err
@@ -258,7 +258,7 @@ func (g *watchdog) ensureRunning() error {
 			unix.Close(table)
 			return err
 		}
-		g.table, g.memory, g.mark = table, memory, rand.Text()+"."
+		w.table, w.memory, w.mark = table, memory, rand.Text()+"."
 	}
 	// The watchdog reads the pipe as its standard input and the table as descriptor 3, and writes nowhere.
 	null, err := unix.Open(os.DevNull, unix.O_RDWR|unix.O_CLOEXEC, 0)
@@ -283,54 +283,54 @@ func (g *watchdog) ensureRunning() error {
 		env = append(env, markName+"="+outer)
 	}
 	argv := []string{
-		"sh", "-c", watchdogScript, "espalier-watchdog", g.mark, strconv.Itoa(session), strconv.Itoa(syscall.Getpgrp()),
+		"sh", "-c", watchdogScript, "espalier-watchdog", w.mark, strconv.Itoa(session), strconv.Itoa(syscall.Getpgrp()),
 	}
 	pid, err := syscall.ForkExec("/bin/sh", argv, &syscall.ProcAttr{
-		Dir: "/", Env: env, Files: []uintptr{uintptr(pipe[0]), uintptr(null), uintptr(null), uintptr(g.table)},
+		Dir: "/", Env: env, Files: []uintptr{uintptr(pipe[0]), uintptr(null), uintptr(null), uintptr(w.table)},
 		Sys: &syscall.SysProcAttr{Setsid: true}, // signals of our terminal must not reach it
 	})
 	if err != nil {
 		unix.Close(pipe[1])
 		return err
 	}
-	g.pid, g.lifetimePipe = pid, pipe[1]
+	w.pid, w.lifetimePipe = pid, pipe[1]
 	return nil
 }
 
 // lifetimeFD returns a file descriptor that reports an error once the watchdog is
 // dead, or -1 without a watchdog.
-func (g *watchdog) lifetimeFD() int32 {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	if g.pid == 0 {
+func (w *watchdog) lifetimeFD() int32 {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.pid == 0 {
 		return -1
 	}
-	return int32(g.lifetimePipe)
+	return int32(w.lifetimePipe)
 }
 
 // maxReplaced is how often a watchdog is replaced before commands fail instead.
 const maxReplaced = 100
 
 // replace starts a new watchdog if the old one is dead.
-func (g *watchdog) replace() {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	_ = g.ensureRunning() // the next command tries again and reports the error
+func (w *watchdog) replace() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	_ = w.ensureRunning() // the next command tries again and reports the error
 }
 
 // alive reports whether there is a watchdog, and reaps a dead one. The pipe of a
 // dead one stays open: other threads may be polling its descriptor.
-func (g *watchdog) alive() bool {
-	if g.pid == 0 {
+func (w *watchdog) alive() bool {
+	if w.pid == 0 {
 		return false
 	}
-	fds := []unix.PollFd{{Fd: int32(g.lifetimePipe)}}
+	fds := []unix.PollFd{{Fd: int32(w.lifetimePipe)}}
 	if poll(fds, 0); fds[0].Revents == 0 {
 		return true
 	}
-	_ = syscall.Kill(g.pid, syscall.SIGKILL) // without the pipe it is of no use, dead or not
-	_, _ = wait(g.pid)
-	g.pid = 0
-	g.replaced++
+	_ = syscall.Kill(w.pid, syscall.SIGKILL) // without the pipe it is of no use, dead or not
+	_, _ = wait(w.pid)
+	w.pid = 0
+	w.replaced++
 	return false
 }

@@ -194,8 +194,8 @@ type Reply struct {
 	Model   string `json:"model"`
 	// ID is the server's ID of the reply, for support requests.
 	ID string `json:"id,omitempty"`
-	// Asked holds parameters of the request; nil for offline models.
-	Asked *Asked `json:"asked,omitempty"`
+	// RequestParams holds parameters of the request; nil for offline models.
+	RequestParams *RequestParams `json:"asked,omitempty"`
 	// Provider is the name of the provider in the project. The router that
 	// chooses among providers sets it.
 	Provider string `json:"provider,omitempty"`
@@ -206,8 +206,8 @@ type Reply struct {
 	AgentResult *AgentResult `json:"worked,omitempty"`
 }
 
-// Asked is the part of a request that the records keep with its reply.
-type Asked struct {
+// RequestParams holds the parameters of a request that records keep with its reply.
+type RequestParams struct {
 	Server      string   `json:"server,omitempty"` // its host
 	MaxTokens   int      `json:"max_tokens,omitempty"`
 	Temperature *float64 `json:"temperature,omitempty"`

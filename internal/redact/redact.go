@@ -57,9 +57,9 @@ func New(withPII, withSecrets bool, patterns ...string) (*Rules, error) {
 	return r, errors.Join(errs...)
 }
 
-// Of returns the rules of workflows for their records. With secrets, secrets are
-// redacted even if the workflows do not ask for it.
-func Of(secrets bool, audits ...*ir.Audit) *Rules {
+// ForAudits returns the rules that the audit settings of workflows select. With secrets, secrets are redacted even if
+// the workflows do not ask for it.
+func ForAudits(secrets bool, audits ...*ir.Audit) *Rules {
 	var pii bool
 	var patterns []string
 	for _, a := range audits {

@@ -14,7 +14,7 @@ import (
 
 // Every provider against a server that we did not write: streaming, tools, the
 // form of replies, and statuses that are errors.
-func TestAgainstAimock(t *testing.T) {
+func TestProvidersPassAimock(t *testing.T) {
 	base := npmtest.Serve(t, filepath.Join("testdata", "aimock", "serve.cjs"), npmtest.ModelServer)
 	ask := func(text string) provider.Request {
 		r := providertest.AskText()

@@ -232,8 +232,8 @@ func (c *cli) dialect(first []string) cliagent.Dialect {
 	return cliagent.Plain{Args: first, ModelArgs: c.known.modelArgs}
 }
 
-// cliEnv returns the environment of a program: the harmless variables of this process, those that the program needs to
-// reach its server, and those that its entry names. Other secrets of this process are not passed on.
+// cliEnv returns the environment of a program: the variables of this process that never hold secrets, those that the
+// program needs to reach its server, and those that its entry names. Other secrets of this process are not passed on.
 func (m *Models) cliEnv(ctx context.Context, c *cli) ([]string, error) {
 	out := process.Environment(os.Environ())
 	for _, name := range slices.Concat(commonEnv, c.known.keys, c.known.env, text.Values(c.settings.PassEnv)) {

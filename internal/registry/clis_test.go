@@ -14,7 +14,7 @@ import (
 )
 
 // A program sees what it needs, what its entry says, and nothing else.
-func TestProgramEnvironment(t *testing.T) {
+func TestProgramsSeeOnlyTheirVariables(t *testing.T) {
 	t.Setenv("OPENAI_API_KEY", "of the process")
 	m := models(t, `
 models:
@@ -113,7 +113,7 @@ func TestAgentToolsThatAreDenied(t *testing.T) {
 }
 
 // A program's models cost what their provider takes, as far as one knows.
-func TestProgramPrices(t *testing.T) {
+func TestProgramsCostWhatTheirProvidersCharge(t *testing.T) {
 	m := models(t, "prices: {copilot: {input: 1, output: 2}}", nil)
 	for name, known := range map[string]bool{
 		"claude-code/opus": true, "claude-code": false, "copilot": true,

@@ -322,9 +322,9 @@ func (t *Tools) Unapproved(p *ir.Program, o RunOptions) []Command {
 	return slices.DeleteFunc(Commands(p, t.config), func(c Command) bool { return c.Covered && o.Named || c.Optional })
 }
 
-// Real returns the commands and tools with side effects of a program that a run with these options starts and calls:
-// those of a script are not real, and in a simulated run nothing is.
-func (t *Tools) Real(p *ir.Program, o RunOptions) []string {
+// SideEffects returns the commands that a run of a program with these options starts, and the tools with side effects
+// that it calls. It omits those that a script of replies simulates; a simulated run has none.
+func (t *Tools) SideEffects(p *ir.Program, o RunOptions) []string {
 	if Simulates(o) {
 		return nil
 	}

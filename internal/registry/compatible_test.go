@@ -16,7 +16,7 @@ import (
 
 // The names that AWF has for agents mean its programs where those are there, and
 // the models themselves where there is a key.
-func TestAgentsOfAWF(t *testing.T) {
+func TestAWFAgentNamesSelectProgramsOrModels(t *testing.T) {
 	const declared = "models:\n  providers:\n    openai_compatible: {api: openai, base_url: 'http://mine.example', " +
 		"model: own}\n  clis:\n    opencode: {}\n"
 	for _, c := range []struct {

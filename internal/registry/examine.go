@@ -118,7 +118,7 @@ func (m *Models) examineProvider(ctx context.Context, name string, reach bool) C
 	}
 	limited, stop := context.WithTimeout(ctx, reachSeconds*time.Second)
 	defer stop()
-	err := m.bare(s).Reach(limited)
+	err := m.unwrappedModel(s).Reach(limited)
 	var failed *provider.Error
 	switch {
 	case err == nil:

@@ -261,7 +261,7 @@ func (m *Models) Choose(name string) (Choice, *Problem) {
 			if after == "" {
 				return Choice{}, withoutModel(before)
 			}
-			// The model is an argument of the program, which would take it for an option.
+			// The model is an argument of the program, which would parse it as an option.
 			if s.cli != nil && strings.HasPrefix(after, "-") {
 				return Choice{}, problemf(
 					fmt.Sprintf("Write %s/MODEL; other arguments go into %s, as args.", s.name, config.FileName),
@@ -505,7 +505,7 @@ func (m *Models) provider(s server) (provider.Model, error) {
 	if s.cli != nil {
 		return m.program(s)
 	}
-	bare := m.bare(s)
+	unwrapped := m.unwrappedModel(s)
 	atOnce := usualAtOnce
 	if n := s.settings.MaxConcurrent; n > 0 {
 		atOnce = int(n)
@@ -515,7 +515,7 @@ func (m *Models) provider(s server) (provider.Model, error) {
 	// repeats. So a call holds a slot during each attempt, not between attempts, and each attempt has its own timeout.
 	whole := provider.Retry{
 		Model: provider.Limit{
-			Model: provider.Deadline{Model: provider.Bound{Model: bare}, After: timeout},
+			Model: provider.Deadline{Model: provider.Bound{Model: unwrapped}, After: timeout},
 			Slots: provider.NewSlots(atOnce),
 		},
 		Times: Choice{server: s}.Retries(), Jitter: rand.Float64, Pause: provider.Sleep,
@@ -546,8 +546,8 @@ type reachable interface {
 	Reach(context.Context) error
 }
 
-// bare returns the model of a provider without limits and repetitions.
-func (m *Models) bare(s server) reachable {
+// unwrappedModel returns the model of a provider without limits and retries.
+func (m *Models) unwrappedModel(s server) reachable {
 	o := httptransport.Options{BaseURL: s.base, Key: m.key(s)}
 	if headers := s.settings.Headers; len(headers) > 0 {
 		o.Headers = func(ctx context.Context) (map[string]string, error) {
@@ -647,20 +647,20 @@ func (r router) Generate(ctx context.Context, req provider.Request) iter.Seq2[pr
 		m.Generate(ctx, req)(func(chunk provider.Chunk, err error) bool {
 			if chunk.Reply != nil {
 				chunk.Reply.Provider = choice.Provider
-				chunk.Reply.Asked = choice.asked(&req)
+				chunk.Reply.RequestParams = choice.requestParams(&req)
 			}
 			return yield(chunk, err)
 		})
 	}
 }
 
-// asked returns what the records keep of a request; nil for a program.
-func (c *Choice) asked(req *provider.Request) *provider.Asked {
+// requestParams returns the parameters of a request for the records; nil for a program.
+func (c *Choice) requestParams(req *provider.Request) *provider.RequestParams {
 	s := &c.server
 	if s.cli != nil {
 		return nil
 	}
-	out := &provider.Asked{MaxTokens: req.MaxTokens, JSON: len(req.Schema) > 0}
+	out := &provider.RequestParams{MaxTokens: req.MaxTokens, JSON: len(req.Schema) > 0}
 	if u, err := url.Parse(cmp.Or(s.base, apis[s.api].baseURL)); err == nil {
 		out.Server = u.Hostname()
 	}

@@ -173,8 +173,8 @@ func TestHeadersDoNotSendKeysOfOtherProviders(t *testing.T) {
 	}
 }
 
-// A configuration with mistakes is looked at all the same.
-func TestExamineMistakes(t *testing.T) {
+// A configuration with mistakes is examined nevertheless.
+func TestExamineReportsProvidersWithMistakes(t *testing.T) {
 	c, _ := config.Parse(source.NewFile(config.FileName, "models: {providers: {x: {}}}"))
 	for _, f := range NewModels(t.TempDir(), c, func(string) string { return "" }).Examine(t.Context(), false) {
 		if f.Name == "x" && (f.State != ComponentMissing || !strings.Contains(f.About, "address") || f.Fix == "") {
@@ -183,7 +183,7 @@ func TestExamineMistakes(t *testing.T) {
 	}
 }
 
-func TestOllamaHost(t *testing.T) {
+func TestOllamaHostBecomesABaseURL(t *testing.T) {
 	for host, want := range map[string]string{
 		"": "http://127.0.0.1:11434/v1", "box": "http://box:11434/v1", "box:1": "http://box:1/v1",
 		"https://box": "https://box/v1", "0.0.0.0": "http://127.0.0.1:11434/v1",
@@ -283,7 +283,7 @@ func TestConfiguredLimitsReplaceTheDefaults(t *testing.T) {
 
 // A gateway in front of a built-in provider passes its prices on. Other servers
 // have prices of their own, also for a model of a known name.
-func TestPricesBehindGateways(t *testing.T) {
+func TestGatewaysOfBuiltInProvidersHaveTheirPrices(t *testing.T) {
 	m := models(t, "models: {providers: {openai: {base_url: 'http://x'}, other: {api: openai, base_url: 'http://y'}}}",
 		nil)
 	for name, want := range map[string]bool{
@@ -319,7 +319,7 @@ func TestPauseEndsWhenCanceled(t *testing.T) {
 	}
 }
 
-func TestApplyDefaults(t *testing.T) {
+func TestDefaultsApplyToAgentsWithoutSettings(t *testing.T) {
 	p := program("x", "y")
 	p.Agents[0].MaxTokens = 7
 	p.Children = []ir.Program{*program("z")}

@@ -187,12 +187,12 @@ func unknown(p *ir.Program, path string) json.RawMessage {
 	case strings.HasSuffix(path, ".Session"):
 		return json.RawMessage("{}")
 	case strings.HasSuffix(path, ".Conversation"):
-		said := func(role provider.Role, text string) provider.Message {
+		message := func(role provider.Role, text string) provider.Message {
 			return provider.Message{Role: role, Blocks: []provider.Block{{Type: provider.Text, Text: named(text)}}}
 		}
 		return step.JSON([]provider.Message{
-			said(provider.User, "the earlier prompt"),
-			said(provider.Assistant, "the earlier reply"),
+			message(provider.User, "the earlier prompt"),
+			message(provider.Assistant, "the earlier reply"),
 		})
 	}
 	return step.JSON(named(path))

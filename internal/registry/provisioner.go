@@ -107,7 +107,7 @@ func (p *provisioner) Provision(job *step.Job, options json.RawMessage) error {
 		}
 		return nil
 	}
-	job.Machine, job.MayRunCommands = step.Real{}, consented || coveredByName(job.Workflow, o.options.Named)
+	job.Machine, job.MayRunCommands = step.LocalMachine{}, consented || coveredByName(job.Workflow, o.options.Named)
 	if o.tools.confined {
 		job.Sandbox = p.tools.sandbox
 	}

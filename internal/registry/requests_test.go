@@ -59,7 +59,7 @@ func TestEveryToolIsAccepted(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if a := reply.Asked; a == nil || a.Server != "127.0.0.1" || a.MaxTokens != req.MaxTokens ||
+			if a := reply.RequestParams; a == nil || a.Server != "127.0.0.1" || a.MaxTokens != req.MaxTokens ||
 				a.Temperature == nil || *a.Temperature != 0.5 || a.JSON {
 				t.Errorf("recorded about the request: %+v", a)
 			}

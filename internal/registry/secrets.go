@@ -57,7 +57,7 @@ func Secrets(root string, c *config.Config, getenv func(string) string) *secret.
 		variable(env, value(env))
 	}
 	for _, env := range c.Variables() {
-		if process.Harmless(env) || slices.Contains(keys, env) {
+		if process.NeverSecret(env) || slices.Contains(keys, env) {
 			continue
 		}
 		variable(env, func(ctx context.Context) (string, error) {

@@ -41,7 +41,7 @@ func (r *Runtime) telemetryDir() string { return filepath.Join(r.records(), "tel
 
 // observed returns the store that the engine writes to. It reports appends to telemetry, if that is configured.
 func (r *Runtime) observed(store journal.Store, o RuntimeOptions) journal.Store {
-	if !otel.Asked(o.Getenv) || r.copied != "" {
+	if !otel.MayBeEnabled(o.Getenv) || r.copied != "" {
 		return store
 	}
 	r.telemetry = otel.New(otel.Options{
@@ -105,12 +105,12 @@ func spans(n int) string {
 	return fmt.Sprintf("%d spans", n)
 }
 
-// TelemetryAsked reports whether telemetry is configured.
-func TelemetryAsked(getenv func(string) string) bool { return otel.Asked(getenv) }
+// TelemetryMayBeEnabled reports whether telemetry may be enabled. It is cheap.
+func TelemetryMayBeEnabled(getenv func(string) string) bool { return otel.MayBeEnabled(getenv) }
 
 // ExamineTelemetry returns where traces and metrics go. With reach, it sends each collector an empty request.
 func ExamineTelemetry(ctx context.Context, getenv func(string) string, reach bool) []Component {
-	if !otel.Asked(getenv) {
+	if !otel.MayBeEnabled(getenv) {
 		return []Component{{
 			What: "telemetry", Name: "OpenTelemetry", State: ComponentUnset,
 			About: "nothing is exported; " + otel.VariableEndpoint + " is not set",

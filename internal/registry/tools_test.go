@@ -381,7 +381,7 @@ func TestServersInTheSandbox(t *testing.T) {
 
 // A server that other programs know, too: found, started when it is needed,
 // checked before a run.
-func TestToolsOfServers(t *testing.T) {
+func TestMCPServersStartOnDemandAndAreChecked(t *testing.T) {
 	t.Setenv("TEST_SERVER", npmtest.Program(t, "@modelcontextprotocol/server-everything@2026.8.31",
 		"mcp-server-everything"))
 	tools := projectTools(t, "tools: {sum: {use: everything.get-sum}}\nmcp: {off: {enabled: false}}\n", `{"mcpServers":{

@@ -25,7 +25,7 @@ import (
 func BenchmarkWriters(b *testing.B) {
 	const runs, steps = 1000, 20
 	p, appends := turns(runs, steps)
-	shelf := &reporttest.Shelf{Pinned: p}
+	shelf := &reporttest.RecordingReader{Pinned: p}
 	quiet := slog.New(slog.DiscardHandler)
 	lock := func(b *testing.B, dir string) report.Lock {
 		l, err := filelock.Open(filepath.Join(dir, ".lock"))

@@ -109,7 +109,7 @@ func (t *tracker) fold(in *Interpreter) {
 	if t.opened == nil {
 		t.trim(t.state.Frames[in.place])
 	}
-	t.rest(in)
+	t.queueSuspension(in)
 }
 
 // trim drops what the planner keeps for its decisions: values of variables,
@@ -139,10 +139,10 @@ func (t *tracker) trim(frame *plan.Frame) {
 // null stands for values that budgets do not depend on, which can be large.
 var null = json.RawMessage("null")
 
-// rest queues RunSuspended when nothing happens any more until a person or a
+// queueSuspension queues RunSuspended when nothing happens any more until a person or a
 // timer acts, and RunResumed when the run moves again: before what happens
 // then, but after the decision that caused it.
-func (t *tracker) rest(in *Interpreter) {
+func (t *tracker) queueSuspension(in *Interpreter) {
 	if in.cause != "" {
 		t.Cause = in.cause
 	}
@@ -170,7 +170,7 @@ func (t *tracker) rest(in *Interpreter) {
 			at = 0
 		}
 		in.queue = slices.Insert(in.queue[:len(in.queue)-1], at, resumed)
-	case in.rests && !t.proceeds(in.fact.Fact):
+	case in.rests && !t.continuesAtOnce(in.fact.Fact):
 		index, resting := t.resting(in)
 		if !resting {
 			return
@@ -181,9 +181,10 @@ func (t *tracker) rest(in *Interpreter) {
 	}
 }
 
-// proceeds reports whether a fact has ended a step after which the run takes
-// the next one at once, as most do. It keeps a fan-out over thousands linear.
-func (t *tracker) proceeds(f journal.Fact) bool {
+// continuesAtOnce reports whether a fact has ended a step after which the run
+// takes the next one at once, as most steps do. This check keeps a fan-out over
+// thousands of items linear.
+func (t *tracker) continuesAtOnce(f journal.Fact) bool {
 	s := &t.state
 	if s.Expired || s.Paused || len(s.BudgetWaiters) > 0 {
 		return false
@@ -211,16 +212,16 @@ func (t *tracker) resting(in *Interpreter) (journal.Index, bool) {
 		return index, false
 	}
 	for _, f := range s.Frames {
-		if f.Phase == plan.Grouped && moves(f, in.open(f.Place())) {
+		if f.Phase == plan.Grouped && groupCanContinue(f, in.open(f.Place())) {
 			return index, false
 		}
 	}
 	return index, true
 }
 
-// moves reports whether a step that consists of frames proceeds at once: its
-// last frame has closed, or there is room for the next one.
-func moves(f *plan.Frame, step *Step) bool {
+// groupCanContinue reports whether a step that consists of frames continues at once: its last frame has closed, or
+// there is room for the next one.
+func groupCanContinue(f *plan.Frame, step *Step) bool {
 	g := f.Group
 	if g.Live == 0 {
 		return true

@@ -159,7 +159,7 @@ type Ending struct {
 	Outcome journal.Outcome `json:"outcome,omitempty"`
 	Class   ir.Class        `json:"class,omitempty"` // of the error
 	Reason  string          `json:"reason,omitempty"`
-	Error   string          `json:"error,omitempty"` // as the fact has it
+	Error   string          `json:"error,omitempty"` // from the fact
 	// Problem explains in one sentence or word why the outcome is not a success.
 	Problem string          `json:"problem,omitempty"`
 	Status  int             `json:"status,omitempty"` // exit code that the author chose
@@ -295,7 +295,7 @@ type Gate struct {
 type Note struct {
 	Kind    string          `json:"kind"`
 	Settles int             `json:"settles,omitempty"` // the reservation that it settles
-	Data    json.RawMessage `json:"data,omitempty"`    // as the journal has it
+	Data    json.RawMessage `json:"data,omitempty"`    // from the journal
 	// Unreadable reports that Data does not have the form of its kind; what
 	// could be read of it is in the value that Body returns.
 	Unreadable bool `json:"unreadable,omitempty"`

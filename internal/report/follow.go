@@ -117,7 +117,7 @@ func (f *Follower) run(ctx context.Context, poll time.Duration) {
 		}
 		idle = false
 		if f.delivered > 0 {
-			if time.Since(rested) >= leastPause {
+			if time.Since(rested) >= minPause {
 				busy = 0
 			}
 			if wait := pause(f.delivered, busy); wait > 0 {
@@ -144,8 +144,8 @@ func (f *Follower) run(ctx context.Context, poll time.Duration) {
 	}
 }
 
-// leastPause is the shortest batching delay.
-const leastPause = 5 * time.Millisecond
+// minPause is the shortest batching delay.
+const minPause = 5 * time.Millisecond
 
 // pause returns the batching delay after a delivery: 0 for one that nothing precedes, else 5–50 ms, growing with load.
 // Two appends in a row are common, such as a start and its first step, and the second one is not delayed.
@@ -154,7 +154,7 @@ func pause(delivered, busy int) time.Duration {
 	if busy == 0 {
 		return 0
 	}
-	return min(max(time.Duration(delivered)*each, leastPause<<min(busy-1, 2)), most)
+	return min(max(time.Duration(delivered)*each, minPause<<min(busy-1, 2)), most)
 }
 
 // drain delivers all new appends, and reports whether it succeeded.

@@ -231,7 +231,7 @@ func (in *Interpreter) interpret(e *journal.Event) error {
 		in.addRun(RunRewound).By = x.By
 	case journal.StateEdited:
 		in.addRun(StateEdited).By = x.By
-	case journal.Signalled:
+	case journal.SignalReceived:
 		in.addRun(SignalReceived).By = x.By
 	case journal.InputRefused:
 		in.addRun(InputRefused).By = x.By

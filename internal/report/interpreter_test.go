@@ -277,7 +277,7 @@ func TestFactsOutOfOrderAreErrors(t *testing.T) {
 }
 
 // The events of the recorded runs, as JSON: what an API or a web page gets.
-func TestEventsAsJSON(t *testing.T) {
+func TestEventsMatchTheGoldenFiles(t *testing.T) {
 	for name, scenario := range scenarios {
 		t.Run(name, func(t *testing.T) {
 			p, w := scenario(t)

@@ -109,7 +109,7 @@ func answerOf(x *journal.GateDecided, kind journal.GateKind) Answer {
 		return TimedOut
 	case kind == journal.GateEvent, kind == "" && x.Method == plan.MethodEvent:
 		return Answered
-	case kind == journal.GateInDoubt, x.Outcome == journal.OutcomeRerun && x.Reason == "":
+	case kind == journal.GateOutcome, x.Outcome == journal.OutcomeRerun && x.Reason == "":
 		return Resolved
 	case x.Outcome == journal.OutcomeRerun: // the task of a tool call runs on in any case: the reason is the answer
 		return Answer(x.Reason)
@@ -155,7 +155,7 @@ func ChildStarted(f journal.Fact) (child journal.RunID, program, frame string) {
 // if the fact does not decide that.
 func Pending(f journal.Fact) (pending, known bool) {
 	switch x := f.(type) {
-	case journal.RunStarted, journal.GateApproved, journal.GateDecided, journal.Signalled, journal.BudgetRaised,
+	case journal.RunStarted, journal.GateApproved, journal.GateDecided, journal.SignalReceived, journal.BudgetRaised,
 		journal.StateEdited, journal.Rewound, journal.Continued:
 		return true, true
 	case journal.TaskNoted:
@@ -229,7 +229,7 @@ func NeedsAttention(f journal.Fact) (Attention, string) {
 		switch x.Kind {
 		case journal.GatePerson, journal.GateToolCall:
 			return AttentionWaiting, "waits for an approval: " + name()
-		case journal.GateInDoubt:
+		case journal.GateOutcome:
 			return AttentionWaiting, "waits for a decision: the outcome of " + name() + " is unknown"
 		case journal.GateEvent:
 			return AttentionReply, "waits for a reply: " + name()

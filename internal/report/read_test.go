@@ -31,8 +31,8 @@ func TestDecisionsHaveTheirAnswer(t *testing.T) {
 		{journal.GatePerson, journal.OutcomeFailed, plan.MethodPerson, "", ""},
 		{journal.GateEvent, journal.OutcomeOK, plan.MethodEvent, "", report.Answered},
 		{journal.GateEvent, journal.OutcomeSkipped, plan.MethodTimeout, report.ReasonTimeout, report.TimedOut},
-		{journal.GateInDoubt, journal.OutcomeOK, plan.MethodPerson, "", report.Resolved},
-		{journal.GateInDoubt, journal.OutcomeRerun, plan.MethodPerson, "", report.Resolved},
+		{journal.GateOutcome, journal.OutcomeOK, plan.MethodPerson, "", report.Resolved},
+		{journal.GateOutcome, journal.OutcomeRerun, plan.MethodPerson, "", report.Resolved},
 		{"", journal.OutcomeRerun, plan.MethodPerson, "", report.Resolved},
 	} {
 		var facts []journal.Event

@@ -103,7 +103,7 @@ var ownReasons = []string{
 	string(ir.ClassAPI), string(ir.ClassRateLimit), string(ir.ClassBadRequest),
 	string(ir.ClassNoQuota), string(ir.ClassDenied), string(ir.ClassMissing), string(ir.ClassMerge),
 	string(ir.ClassInternal), string(ir.ClassChanged), string(ir.ClassCondition),
-	string(ir.ClassLoopLimit), string(ir.ClassInDoubt),
+	string(ir.ClassLoopLimit), string(ir.ClassOutcomeUnknown),
 }
 
 // ProblemWords returns the problem of an ending as people read it: without a code that only repeats the outcome.

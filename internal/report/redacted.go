@@ -17,7 +17,7 @@ import (
 // RulesOf returns the redaction rules for everything that people see of a run:
 // those of its workflow and of all workflows that it calls. It returns nil if
 // there are none.
-func RulesOf(p *ir.Program) *redact.Rules { return redact.Of(false, p.Audits()...) }
+func RulesOf(p *ir.Program) *redact.Rules { return redact.ForAudits(false, p.Audits()...) }
 
 // RedactedJournal is a view of a journal for people: the content of its facts is
 // redacted by the rules of their runs. Large values are part of the facts.

@@ -8,7 +8,7 @@ import (
 )
 
 // A budget of which something is left is not exhausted: the next request needs more.
-func TestShortfallWords(t *testing.T) {
+func TestShortfallNamesWhatTheNextRequestNeeds(t *testing.T) {
 	for _, c := range []struct {
 		budget     string
 		next, left int64

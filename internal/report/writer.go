@@ -379,7 +379,7 @@ func (w *Writer) writePending(ctx context.Context) error {
 			anew = append(anew, s)
 		case err != nil:
 			w.forget(s)
-			t.add(w.fellBehind(s.Run, s.since, w.of(s.Run, err)))
+			t.add(w.fellBehind(s.Run, s.since, w.wrapError(s.Run, err)))
 		}
 	}
 	if locked == nil {
@@ -396,8 +396,8 @@ func (w *Writer) writePending(ctx context.Context) error {
 	return t.err()
 }
 
-// of adds to an error whose record it is about.
-func (w *Writer) of(run journal.RunID, err error) error {
+// wrapError adds the kind of record and the run to an error.
+func (w *Writer) wrapError(run journal.RunID, err error) error {
 	return fmt.Errorf("%s of run %s: %w", w.o.What, run, err)
 }
 
@@ -427,10 +427,10 @@ func (w *Writer) CatchUp(ctx context.Context, run journal.RunID) error {
 	return w.catchUp(ctx, run)
 }
 
-// Ahead returns how many lines the record of a root run has after those that its journal yields, up to the event with
-// number last. There are none unless a process writes at this moment, or the journal was set back: it has lost appends
-// whose record survived.
-func (w *Writer) Ahead(ctx context.Context, run journal.RunID, last journal.Seq) (lines int, err error) {
+// UnmatchedLines returns how many lines of the record of a root run follow those that its journal yields, up to the
+// event with number last. It is 0 unless another process is writing, or the journal was restored from a backup: it has
+// lost appends whose record survived.
+func (w *Writer) UnmatchedLines(ctx context.Context, run journal.RunID, last journal.Seq) (lines int, err error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if s := w.runs[run]; s != nil && s.seq > last {
@@ -571,7 +571,7 @@ func (w *Writer) addLines(ctx context.Context, s *stream, events []journal.Event
 	before := s.size
 	if err := w.project(ctx, s, events); err != nil {
 		w.forget(s)
-		return w.of(s.Run, err)
+		return w.wrapError(s.Run, err)
 	}
 	if before == 0 && s.size > 0 {
 		w.dirty = append(w.dirty, s)
@@ -588,7 +588,7 @@ func (w *Writer) write(ctx context.Context, s *stream, events []journal.Event) e
 	}
 	if err != nil {
 		w.forget(s)
-		return w.of(s.Run, err)
+		return w.wrapError(s.Run, err)
 	}
 	w.checkpoint(s)
 	return nil
@@ -840,7 +840,7 @@ func (w *Writer) Close() error {
 }
 
 // Derive calls line for each line of the records of a root run and of its
-// children as the journal has them, whatever is on disk. line must not keep its
+// children from the journal, whatever is on disk. line must not keep its
 // argument. applied, if it is not nil, is called after the lines of each event.
 func (w *Writer) Derive(
 	ctx context.Context, run journal.RunID, line func(run *Run, line []byte) error, applied func(journal.Seq),
@@ -856,7 +856,7 @@ func (w *Writer) Derive(
 			err = p.Apply(&e, out)
 		}
 		if err = cmp.Or(err, out.err); err != nil {
-			return w.of(run, err)
+			return w.wrapError(run, err)
 		}
 		if applied != nil {
 			applied(e.Seq)

@@ -50,7 +50,7 @@ func (s *Schedule) changes(now time.Time) (out []Calendar) {
 			return out
 		}
 		at = at.In(s.zone)
-		first := at.Add(-longestChange)
+		first := at.Add(-maxOffsetChange)
 		out = append(out, Calendar{
 			Year: []int{first.Year()}, Month: []int{int(first.Month())}, Day: []int{first.Day()},
 			Hour: []int{first.Hour()}, Minute: []int{first.Minute()}, Second: []int{first.Second()},
@@ -63,10 +63,10 @@ func (s *Schedule) changes(now time.Time) (out []Calendar) {
 func (s *Schedule) Changing(at time.Time) (until time.Time, ok bool) {
 	begins, ends := at.In(s.zone).ZoneBounds()
 	switch {
-	case !ends.IsZero() && ends.Sub(at) <= longestChange:
-		return ends.Add(longestChange), true
-	case !begins.IsZero() && at.Sub(begins) < longestChange:
-		return begins.Add(longestChange), true
+	case !ends.IsZero() && ends.Sub(at) <= maxOffsetChange:
+		return ends.Add(maxOffsetChange), true
+	case !begins.IsZero() && at.Sub(begins) < maxOffsetChange:
+		return begins.Add(maxOffsetChange), true
 	}
 	return time.Time{}, false
 }

@@ -53,7 +53,7 @@ func (s *Schedule) Next(after time.Time) time.Time {
 	wall := wallClock(after.In(s.zone))
 	// The wall-clock time of a skipped occurrence can be earlier than that of after, so start well before and return
 	// the first that is late enough.
-	for at := s.times.Next(wall.Add(-longestChange)); !at.IsZero(); at = s.times.Next(at) {
+	for at := s.times.Next(wall.Add(-maxOffsetChange)); !at.IsZero(); at = s.times.Next(at) {
 		if t := s.instant(at); t.After(after) {
 			return t
 		}
@@ -74,9 +74,9 @@ func (s *Schedule) Upcoming(after time.Time, limit int) []time.Time {
 	return out
 }
 
-// longestChange exceeds every change of a time zone's offset, except for the whole days that a few islands have
+// maxOffsetChange exceeds every change of a time zone's offset, except for the whole days that a few islands have
 // skipped.
-const longestChange = 3 * time.Hour
+const maxOffsetChange = 3 * time.Hour
 
 // wallClock returns the wall-clock time of t as if it were UTC.
 func wallClock(t time.Time) time.Time {

@@ -20,8 +20,8 @@ type form struct {
 	label string // in marks; "" is the value itself
 	text  string
 	kind  kind
-	// sought reports that the matcher searches for the text. It finds the other forms by decoding; they only have
-	// labels of their own.
+	// sought reports that the matcher searches for the text of this form. It finds the other forms by decoding, and
+	// uses only their labels.
 	sought bool
 }
 
@@ -50,7 +50,7 @@ func forms(value string) []form {
 	all = append(all, base64Forms("", value)...)
 	// As command-line programs print it.
 	all = append(all, form{label: "base64-lines", text: lines(inside(base64.RawStdEncoding, value, 0), 76)})
-	// Documents that hold the value are encoded, too, such as the JSON of a token.
+	// Documents that contain the value may be encoded as a whole, such as the JSON of a token.
 	for _, f := range escaped {
 		all = append(all, base64Forms(f.label+"-", f.text)...)
 		all = append(all, form{f.label + "-hex", hex.EncodeToString([]byte(f.text)), digits, true})

@@ -16,9 +16,8 @@ import (
 // A matcher finds secrets in text, including values that programs have encoded.
 //
 // It does not list encodings. It decodes the text while it compares it with the needles: at each position, a character
-// may be literal or start an escape, such as %2F, \u00e4, \/ or &amp;.
-// Escapes are decoded up to maxDepth times, so that JSON in a string of JSON in
-// an address is found as well. Base64 and hex are looked for as they are, at
+// may be literal or start an escape, such as %2F, \u00e4, \/ or &amp;. Escapes are decoded up to maxDepth times, so
+// that JSON in a string of JSON in an address is found as well. Base64 and hex forms are needles of their own, for
 // every offset, and may be wrapped.
 //
 // Once a matcher is used, it no longer changes and is safe for concurrent use.
@@ -27,7 +26,7 @@ type matcher struct {
 	pairs [256][256]uint8 // bit k: a text of kind k may begin with these two bytes
 }
 
-// kind is how a text is compared.
+// kind is a way to compare text.
 type kind uint8
 
 const (
@@ -38,7 +37,7 @@ const (
 	kinds   = iota
 )
 
-// maxDepth is how often escapes may be nested.
+// maxDepth is the maximum nesting of escapes.
 const maxDepth = 3
 
 // maxSkipped is the maximum number of characters that are skipped at once: enough for a line end with indentation.
@@ -132,15 +131,15 @@ func (k kind) skips(c byte) bool {
 	return false
 }
 
-// replace replaces what it finds: the leftmost occurrence, and of several that
-// begin there the longest. Unless end is set, a suffix that may start an
+// replace replaces each occurrence, leftmost first; of several that start at
+// one position, the longest. Unless end is set, a suffix that may start an
 // occurrence is returned as rest.
 func (m *matcher) replace(text string, end bool) (out, rest string) {
 	out, rest, _ = m.search(text, end)
 	return out, rest
 }
 
-// search is replace, and also returns how many places and characters it looked at.
+// search implements replace. work is the number of positions and characters that it examined.
 //
 // For each position, the first two bytes decide which kinds of needles may begin there (pairs), so most positions cost
 // one look-up. Where one may begin, a search walks the trie of each kind from there. The longest match wins. If the
@@ -432,8 +431,8 @@ func (d *decoder) decode(pos, depth int) (out []char, cut bool) {
 	return out, cut
 }
 
-// escapes returns the characters of the level below, and the escapes that these
-// begin.
+// escapes decodes one more level: it returns the characters of the level below,
+// and the characters that escapes made of them represent.
 func (d *decoder) escapes(pos, depth int) (out []char, cut bool) {
 	below, cut := d.decode(pos, depth-1)
 	out = slices.Clip(below)
@@ -567,7 +566,7 @@ func (r *reader) utf16(first byte) (char, bool) {
 	return r.is(first, string(is), "uV")
 }
 
-// maxEntity is how long the name or the number of an entity may be.
+// maxEntity is the maximum length of the name or number of an entity.
 const maxEntity = 32
 
 func (r *reader) entity() (char, bool) {

@@ -78,7 +78,7 @@ func WithoutAsking(ctx context.Context) context.Context {
 // StandIn returns the placeholder value of a secret whose command does not run.
 func StandIn(name string) string { return "simulated-secret-" + name }
 
-// Value returns the value of a secret, which is hidden from then on.
+// Value returns the value of a secret, and hides it from then on.
 func (r *Registry) Value(ctx context.Context, name string) (string, error) {
 	s := r.source(name)
 	if s == nil {
@@ -114,7 +114,7 @@ func (r *Registry) newest(name string) (string, bool) {
 	return all[len(all)-1], true
 }
 
-// Learn adds a value of a source, which is hidden from then on. Earlier values stay hidden.
+// Learn adds a value of a secret, and hides it from then on. Earlier values stay hidden.
 func (r *Registry) Learn(name, value string) {
 	if known, ok := r.newest(name); ok && known == value {
 		return
@@ -310,7 +310,7 @@ func (r *Registry) form(ctx context.Context, inner string) (string, error) {
 	return value, nil // the value has changed and has no such form
 }
 
-// Refer replaces the strings in a JSON value that are references to secrets with their values.
+// Refer replaces strings in a JSON value that refer to secrets with the values of the secrets.
 func (r *Registry) Refer(ctx context.Context, raw json.RawMessage) (json.RawMessage, error) {
 	if !strings.Contains(string(raw), Scheme) {
 		return raw, nil

@@ -20,15 +20,14 @@ import (
 
 type identityKey struct{}
 
-// IdentityOf returns who makes a request; false for a request without valid
-// credentials.
+// IdentityOf returns the identity that makes a request; false for a request without valid credentials.
 func IdentityOf(ctx context.Context) (identity.Identity, bool) {
 	id, ok := ctx.Value(identityKey{}).(identity.Identity)
 	return id, ok
 }
 
-// authentication looks at the credentials of requests. It refuses wrong ones; whether a route needs any is up to the
-// route. Cookies of sessions are accepted for all routes; cross-site requests have been refused before (see
+// authentication checks the credentials of requests and refuses invalid ones. Whether a route requires credentials is
+// up to the route. Cookies of sessions are accepted for all routes; cross-site requests have been refused before (see
 // withSameOrigin).
 type authentication struct {
 	*identity.Authenticator
@@ -57,7 +56,7 @@ func (a *authentication) handler(next http.Handler) http.Handler {
 			next.ServeHTTP(w, r)
 			return
 		case errors.Is(err, identity.ErrNoSession):
-			// An old cookie is no attack: the route asks to sign in again.
+			// An expired cookie is not an attack: the route asks the person to sign in again.
 			a.endSession(w)
 			next.ServeHTTP(w, r)
 			return
@@ -80,9 +79,9 @@ func (a *authentication) handler(next http.Handler) http.Handler {
 	})
 }
 
-// streamWriter ends a stream of events when the credentials of its request are no longer what they were: a token was
-// revoked, a session has ended, or roles have changed. A client that reconnects is checked again. Other responses are
-// short, and pass unchecked. Keep-alive comments are writes, too, so a quiet stream ends within seconds.
+// streamWriter ends a stream of events when the credentials of its request have changed: a token was revoked, a session
+// has ended, or roles have changed. A client that reconnects is checked again. Other responses are short and are not
+// checked. Keep-alive comments are also writes, so a quiet stream ends within seconds.
 type streamWriter struct {
 	http.ResponseWriter
 	still func() bool
@@ -210,7 +209,7 @@ func (f *failures) add(host string) time.Duration {
 	return wait
 }
 
-// forget removes the addresses that have all their attempts back, or all addresses if none has. f.mu is held.
+// forget removes the addresses whose limits have fully recovered, or all addresses if too many remain. f.mu is held.
 func (f *failures) forget(now time.Time) {
 	for host, l := range f.limiters {
 		if now.Sub(l.used) > failureBurst*failureInterval {

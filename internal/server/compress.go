@@ -45,14 +45,14 @@ func acceptsGzip(header string) bool {
 // minCompressed is how large the first piece of a response must be, in bytes. Below that, gzip gains nothing.
 const minCompressed = 1024
 
-// compressed are the media types that become smaller.
+// compressed lists the media types that are worth compressing.
 var compressed = []string{
 	"application/json", "application/problem+json", "application/openapi+json", jsonLines, "image/svg+xml", "text/css",
 	"text/html", "text/javascript", "text/plain",
 }
 
-// compressor compresses a response, or not; its first piece decides. Until then it holds back the header, because
-// Content-Encoding depends on the decision. close has to be called at the end.
+// compressor compresses a response whose media type is worth compressing, if its first piece is large enough. It holds
+// back the header until then, because Content-Encoding depends on that decision. The caller calls close at the end.
 type compressor struct {
 	http.ResponseWriter
 	status  int
@@ -74,7 +74,7 @@ func (c *compressor) Write(p []byte) (int, error) {
 	return c.ResponseWriter.Write(p)
 }
 
-// decide decides about compression on the first write or flush, and writes the header. Responses that are encoded
+// decide chooses on the first write or flush whether to compress, and writes the header. Responses that are encoded
 // already, such as static files, pass unchanged. Without a status, net/http writes the header itself.
 func (c *compressor) decide(first []byte) {
 	if c.decided {
@@ -150,7 +150,7 @@ func isStream(route string) bool {
 		strings.Contains(route, "/artifacts/")
 }
 
-// matches reports whether an If-None-Match header has a tag, by the weak comparison that RFC 9110 asks for.
+// matches reports whether an If-None-Match header contains a tag, using the weak comparison of RFC 9110.
 func matches(header, tag string) bool {
 	if strings.TrimSpace(header) == "*" {
 		return true

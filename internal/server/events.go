@@ -70,8 +70,8 @@ type eventData struct {
 	Problem  string      `json:"problem,omitempty"` // at most maxProblem bytes
 }
 
-// maxProblem is how much of a problem an event has. A tool can fail with megabytes of text, and the server keeps
-// thousands of events for all clients; the status of the run has the whole text.
+// maxProblem limits the text of a problem in an event, in bytes. A tool can fail with megabytes of text, and the server
+// keeps thousands of events for all clients; the status of the run has the whole text.
 const maxProblem = 4 << 10
 
 // keepAlive is how often a comment is sent on a quiet stream, so that proxies
@@ -245,8 +245,8 @@ func encoded(ctx context.Context, a *app.App, req app.WatchRequest) iter.Seq2[se
 	}
 }
 
-// eventText returns an event as the stream has it. The data is one line: JSON has no line ends, which would end the
-// field of a server-sent event.
+// eventText formats an event for the stream. The data is one line: JSON has no line ends, which would end the field of
+// a server-sent event.
 func eventText(e app.Event, id eventID) ([]byte, error) {
 	data := eventData{
 		Type: string(e.Type), RunID: string(e.Run.ID), Parent: string(e.Run.Parent), Workflow: e.Run.Name, Seq: e.Seq,

@@ -40,7 +40,7 @@ type feed struct {
 	joinedFor eventID
 }
 
-// batch is what a client gets.
+// batch is what after returns to a client.
 type batch struct {
 	text []byte  // events that the client lacks; clients do not change it
 	last eventID // the newest event of the feed
@@ -50,7 +50,7 @@ type batch struct {
 	changed <-chan struct{}
 }
 
-// sentEvent is an event as clients get it.
+// sentEvent is an encoded event with its id.
 type sentEvent struct {
 	id   eventID
 	root journal.RunID
@@ -65,7 +65,7 @@ const (
 	maxGather    = 20 * time.Millisecond // how long events wait for others at most
 )
 
-// wholeAppend is a number above those of all events of an append.
+// wholeAppend is larger than the number of any event of an append.
 const wholeAppend = math.MaxInt
 
 // join adds a client. The feed reads from then on until the client leaves. ctx only limits how long join waits for the

@@ -18,10 +18,9 @@ import (
 	"github.com/espalier-run/espalier/internal/journal"
 )
 
-// The guard is a chain of handlers around all routes. None of them knows what
-// the routes do. The order matters: a request gets an id and a log line first,
-// then is refused for a foreign host or origin, before its credentials are
-// looked at.
+// The guard is a chain of handlers around all routes, independent of what the
+// routes do. The order matters: a request first gets an id and a log line; then
+// its host and origin are checked; only then its credentials.
 
 // contentPolicy allows what the server itself serves and nothing else: no
 // inline code, no frames, no requests to other hosts.
@@ -103,8 +102,8 @@ func withSameOrigin(next http.Handler, public *url.URL) http.Handler {
 	return protection.Handler(next)
 }
 
-// patience is how long requests wait for a database that cannot be reached. Workers wait longer, and streams without a
-// limit (journal.WithoutWaitLimit).
+// patience limits how long requests wait for an unreachable database. Workers wait longer; streams wait without a limit
+// (journal.WithoutWaitLimit).
 const patience = 3 * time.Second
 
 // withPatience makes requests fail soon while the database cannot be reached.
@@ -160,7 +159,7 @@ func withLog(next http.Handler, log *slog.Logger, redact func(string) string) ht
 			log.LogAttrs(ctx, level, "request", attrs...)
 		}()
 		next.ServeHTTP(rec, r.WithContext(ctx))
-		rec.status = cmp.Or(rec.status, http.StatusOK) // what net/http sends for a handler that has written nothing
+		rec.status = cmp.Or(rec.status, http.StatusOK) // net/http sends it for a handler that writes nothing
 	})
 }
 

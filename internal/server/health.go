@@ -17,20 +17,20 @@ type stats struct {
 	counters counters
 }
 
-// health reports that the process answers. It asks nothing else: readiness does.
+// health answers that the process is alive. Unlike readiness, it checks nothing else.
 func (s *Server) health(w http.ResponseWriter, _ *http.Request) {
 	w.Header().Set("Content-Type", "text/plain; charset=utf-8")
 	w.Write([]byte("ok\n"))
 }
 
-// Readiness is asked for every few seconds, by programs that wait for a second or two.
+// Probes request readiness every few seconds and wait for a second or two.
 const (
 	readyPatience = 500 * time.Millisecond
 	readyTimeout  = time.Second
 )
 
-// readiness reports whether the server drives runs and reaches its store and the server that drives runs, if any. The
-// store is asked with less patience than the probe has, so that the probe gets the reason instead of a timeout.
+// readiness returns an error unless the server is driving runs and can reach its store and, if configured, Temporal.
+// Its store timeout is shorter than the probe's, so that the probe receives the reason.
 func (s *Server) readiness(w http.ResponseWriter, r *http.Request) error {
 	select {
 	case <-s.isReady:

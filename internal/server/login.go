@@ -15,7 +15,7 @@ func (s *Server) login(w http.ResponseWriter, r *http.Request) error {
 		s.pages.ServeHTTP(w, r)
 		return nil
 	}
-	if r.Method == http.MethodHead { // which must not use up the code
+	if r.Method == http.MethodHead { // HEAD must not consume the code
 		return nil
 	}
 	id, err := s.auth.RedeemLogin(code)
@@ -57,8 +57,8 @@ func (s *Server) loginWithToken(w http.ResponseWriter, r *http.Request) error {
 	return nil
 }
 
-// forPeople refuses the changes that a program asks pages for: the forms of pages act for a person. A program with an
-// approver role decides on pages, too.
+// forPeople refuses changes that a program makes through pages, because their forms act for a person. A program with an
+// approver role may decide on pages.
 func forPeople(pages http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.Method != http.MethodGet && r.Method != http.MethodHead && automated(r.Context()) {
@@ -73,7 +73,7 @@ func forPeople(pages http.Handler) http.Handler {
 }
 
 // localPath returns the path and query of an address on this server; "/" for any other address, so that a link to sign
-// in cannot lead to another site. Browsers take "//host" and backslashes for the start of a host.
+// in cannot lead to another site. Browsers read "//host" and backslashes as the start of a host.
 func localPath(address string) string {
 	u, err := url.Parse(address)
 	if err != nil || u.IsAbs() || u.Host != "" || !strings.HasPrefix(u.Path, "/") || strings.HasPrefix(u.Path, "//") ||

@@ -21,8 +21,8 @@ import (
 // durationBuckets are the upper bounds of the histogram of step durations, in seconds.
 var durationBuckets = []float64{0.01, 0.05, 0.1, 0.5, 1, 5, 10, 30, 60, 300, 900, 3600}
 
-// counters count what happens in all runs of the store, whichever process drives them, since the server started. They
-// start at zero with each server, as counters of Prometheus may.
+// counters count the events of all runs of the store since the server started, whichever process drives the runs.
+// Prometheus allows counters to restart at zero.
 type counters struct {
 	mu    sync.Mutex
 	steps map[string]*histogram // by kind

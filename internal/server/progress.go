@@ -53,8 +53,8 @@ func (s *Server) registerProgress() {
 	}, identity.Read)
 }
 
-// idleChecks is how many checks in a row, one each second, have to find a run without a driver until it counts as one
-// that nothing drives: between a message and the next step, a run has no driver for a moment.
+// idleChecks is the number of consecutive checks, one each second, that must find a run without a driver before it
+// counts as not driven: between a message and the next step, a run briefly has no driver.
 const idleChecks = 3
 
 // progress handles GET /api/v1/runs/{run}/progress. Of a child run, it shows the progress of the root run, which drives

@@ -61,7 +61,7 @@ func (s *Server) registerRecords() {
 					defer lines.Close()
 					// The status is sent already: aborting the connection is the only way to report the error.
 					if _, err := io.Copy(escape(out.BodyWriter()), lines); err != nil {
-						panic(http.ErrAbortHandler) // the client must not take a part for the whole
+						panic(http.ErrAbortHandler) // the client must not mistake a part for the whole
 					}
 				}}, nil
 			}), produces(jsonLines))
@@ -174,8 +174,8 @@ func (s *Server) artifact(w http.ResponseWriter, r *http.Request) error {
 	return nil
 }
 
-// maxArtifact is how large a file may be, in bytes, that is returned: it is read into memory. Larger ones are reported
-// as missing.
+// maxArtifact is the maximum size in bytes of a file that is returned, because it is read into memory. Larger files are
+// reported as missing.
 const maxArtifact = 64 << 20
 
 // readArtifact reads a regular file of at most maxArtifact bytes. The size is checked while reading, because a run that

@@ -222,16 +222,16 @@ func approverRoles(ctx context.Context) []string {
 	return id.ApproverRoles()
 }
 
-// automated reports whether a program makes the request that may not act for a person: a service account without the
-// permission to decide.
+// automated reports whether the request comes from a program that may not act for a person: a service account without
+// the permission to decide.
 func automated(ctx context.Context) bool {
 	id, _ := IdentityOf(ctx)
 	return id.Kind == identity.Service && !id.May(identity.Decide)
 }
 
 // startRun starts a run. The run id is derived from the idempotency key and from who asks, so that a repeated request
-// finds the run that the first one started, also after a crash or at another server. The store accepts an id once: of
-// two requests at the same time, one gets RunExists and returns the run of the other.
+// finds the run that the first one started, also after a crash or on another server. The store accepts an id only once:
+// of two concurrent requests, one gets RunExists and returns the run of the other.
 func (s *Server) startRun(ctx context.Context, in *startInput) (*started, error) {
 	an, err := s.o.App.Analyze(ctx, app.AnalyzeRequest{
 		Workflow: in.Body.Workflow, Reading: catalog.ReadOptions{Run: true}, Listed: true,
@@ -248,7 +248,7 @@ func (s *Server) startRun(ctx context.Context, in *startInput) (*started, error)
 	}
 	id, request := journal.RunID(in.Body.RunID), ""
 	if parsed, err := uuid.Parse(in.Body.RunID); id != "" && (err != nil || parsed.String() != in.Body.RunID) {
-		return nil, &Problem{ // another spelling would be another run
+		return nil, &Problem{ // another spelling would name another run
 			Status: http.StatusUnprocessableEntity, Code: "run-id", Detail: "run_id is not a UUID in lower case.",
 			Help: "Leave it out to use a new one.",
 		}
@@ -480,7 +480,7 @@ func (s *Server) resumeRun(ctx context.Context, in *toRun[*api.ResumeBody]) (*ap
 	return out, nil
 }
 
-// inbox lists what waits for people, one page of runs, the newest first.
+// inbox lists one page of the runs that wait for people, the newest first.
 func (s *Server) inbox(ctx context.Context, in *inboxInput) (*inbox, error) {
 	before, err := runBefore(in.Cursor)
 	if err != nil {

@@ -77,7 +77,7 @@ type Route struct {
 	Needs        identity.Permission
 }
 
-// maxBody is how large the body of a request may be, in bytes. Inputs of workflows may hold whole documents.
+// maxBody is the maximum size of the body of a request, in bytes. Inputs of workflows may contain whole documents.
 const maxBody = 16 << 20
 
 // New returns a server. Serve starts it; a server that is never served holds no resources besides its context.
@@ -124,7 +124,7 @@ func New(o Options) *Server {
 // newAPI creates the API and registers its operations. The description follows from the types of requests and
 // responses; testdata has the description of the previous release, with which tests compare it.
 func (s *Server) newAPI() {
-	// These are global variables of huma: all servers of a process share the form of their errors.
+	// These are global variables of huma, so all servers of a process share the format of errors.
 	huma.NewErrorWithContext = newHumaError
 	huma.NewError = func(status int, message string, errs ...error) huma.StatusError {
 		return newHumaError(nil, status, message, errs...)
@@ -275,7 +275,7 @@ func (s *Server) Serve(ctx context.Context, l net.Listener, grace time.Duration)
 	if err != nil {
 		h.Close()
 	}
-	// Serve of net/http returns as soon as Shutdown begins. Another error is why it has ended by itself meanwhile.
+	// Serve of net/http returns as soon as Shutdown begins. Any other error means that it ended by itself.
 	if served := <-ended; !errors.Is(served, http.ErrServerClosed) {
 		return served
 	}

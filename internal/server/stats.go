@@ -10,7 +10,7 @@ import (
 	"github.com/espalier-run/espalier/internal/journal"
 )
 
-// projectStats is the state of a project in numbers.
+// projectStats are statistics of a project.
 type projectStats struct {
 	Runs     map[journal.State]int `json:"runs" doc:"Unfinished runs by state"`
 	Spending []spendingStats       `json:"spending" doc:"Spending limits, and what has been spent today (UTC)"`

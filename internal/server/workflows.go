@@ -171,8 +171,8 @@ func (s *Server) usable(ctx context.Context, workflow string) (*app.Analysis, er
 	return an, an.Err()
 }
 
-// describe returns what the API says about a workflow. Without a program, because the file cannot be read as one, that
-// is its name and its diagnostics. Steps that a format adds (Implied) are left out.
+// describe returns the description of a workflow in the API. If the file cannot be compiled, that is its name and its
+// diagnostics. Steps that a format adds (Implied) are left out.
 func describe(an *app.Analysis) *workflowDetail {
 	counts := an.Counts()
 	out := &workflowDetail{

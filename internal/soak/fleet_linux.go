@@ -79,7 +79,7 @@ func soakPostgres(program, dir string, seed uint64, end time.Time) error {
 	return f.soak(program, dir, 3, end)
 }
 
-// heartbeat is after how long without a sign of life Temporal takes a step for lost.
+// heartbeat is the time without a heartbeat after which Temporal considers a step lost.
 const heartbeat = 10 * time.Second
 
 func soakTemporal(program, dir string, seed uint64, end time.Time) error {
@@ -178,7 +178,7 @@ func (f *fleet) advance() error {
 	}
 	open := 0
 	for _, s := range states {
-		if s.State != "finished" && !s.doubt() {
+		if s.State != "finished" && !s.outcomeUnknown() {
 			open++
 		}
 	}
@@ -242,11 +242,13 @@ type runState struct {
 // traces is how many steps of each workflow leave a trace.
 var traces = map[string]int{"chain": 3, "wait": 2, "tick": 0}
 
-// doubt reports whether the run asks a person what became of a step.
-func (s *runState) doubt() bool { return strings.HasPrefix(s.WaitingFor, doubtPrefix) }
+// outcomeUnknown reports whether the run waits for a person to resolve a step.
+func (s *runState) outcomeUnknown() bool {
+	return strings.HasPrefix(s.WaitingFor, unknownOutcomePrefix)
+}
 
-// doubtPrefix precedes the name of the step.
-const doubtPrefix = "unknown outcome: "
+// unknownOutcomePrefix precedes the name of the step.
+const unknownOutcomePrefix = "unknown outcome: "
 
 func (f *fleet) states() ([]runState, error) {
 	code, out := f.try("runs", "--limit", "0", "--json")
@@ -273,7 +275,7 @@ func (f *fleet) rest() (states []runState, err error) {
 			}
 			continue // the server is about to come back
 		}
-		open := slices.IndexFunc(states, func(s runState) bool { return s.State != "finished" && !s.doubt() })
+		open := slices.IndexFunc(states, func(s runState) bool { return s.State != "finished" && !s.outcomeUnknown() })
 		if open < 0 {
 			return states, nil
 		}
@@ -315,11 +317,11 @@ func (f *fleet) resolve(states []runState) (doubts int, err error) {
 	const together = 4
 	slots, failed := make(chan struct{}, together), make(chan error, len(states))
 	for _, s := range states {
-		if !s.doubt() {
+		if !s.outcomeUnknown() {
 			continue
 		}
 		doubts++
-		step := strings.TrimPrefix(s.WaitingFor, doubtPrefix)
+		step := strings.TrimPrefix(s.WaitingFor, unknownOutcomePrefix)
 		answer := step + "=rerun"
 		for key := range times {
 			if strings.HasPrefix(key, s.ID+"/"+step+"#") {

@@ -140,13 +140,13 @@ func fillDisk(program, dir string, seed uint64) error {
 		}
 		reruns := 0
 		for range 12 {
-			status, doubt := j.status()
+			status, unknownOutcome := j.status()
 			switch {
 			case status == missing:
 				try(w.args("run")...)
 			case status == "finished":
 				return j.checkDisk(reruns)
-			case doubt:
+			case unknownOutcome:
 				reruns++
 				try("resume", run, "--decide", "make=rerun")
 				try("resume", run, "--decide", "hand_over=rerun")

@@ -345,8 +345,8 @@ func (r *round) play(names []string) {
 // missing is the status of a run that is not there.
 const missing = "missing"
 
-// status returns the status of the run, and whether a step is in doubt.
-func (j *job) status() (status string, doubt bool) {
+// status returns the status of the run, and whether the outcome of a step is unknown.
+func (j *job) status() (status string, unknownOutcome bool) {
 	code, out := j.try("status", run, "--json")
 	var printed struct {
 		State string `json:"state"`
@@ -376,7 +376,7 @@ func (r *round) check(situation string, names []string, stopped, worked bool) {
 	}
 	// The run may have been started, or sent a message, by a command that drives nothing.
 	detached := did("leave") || did("run") && r.format.talks
-	status, doubt := r.status()
+	status, unknownOutcome := r.status()
 	switch {
 	case status == missing && (removed || !started):
 		return
@@ -394,7 +394,7 @@ func (r *round) check(situation string, names []string, stopped, worked bool) {
 			r.fail("the run does not come to rest")
 		}
 	}
-	if doubt && !stopped {
+	if unknownOutcome && !stopped {
 		r.fail("a command was cut off")
 	}
 	done, err := os.ReadFile(r.trace)

@@ -58,7 +58,7 @@ const maxToolOutput = 8 << 20
 func (j *Job) UseTool(ctx context.Context, c ToolCall, notes ...Note) (ToolDone, error) {
 	found, denial := j.admit(&c)
 	if denial == nil && c.Made == nil && found.Spec().RequiresApproval {
-		question := j.question(c, found.Spec())
+		question := j.approvalFor(c, found.Spec())
 		switch {
 		// An answer counts for what the person saw. If the call has changed since, the person is asked again.
 		case c.Answer == nil || c.Answer.Digest != question.digest(j.Root):
@@ -76,13 +76,13 @@ func (j *Job) UseTool(ctx context.Context, c ToolCall, notes ...Note) (ToolDone,
 	return j.callTool(ctx, c, found, notes)
 }
 
-// question returns the request for approval of a call: the tool, its arguments and its target.
-func (j *Job) question(c ToolCall, spec tool.Spec) *ApprovalRequired {
-	return j.showing(c, spec, map[string]json.RawMessage{"tool": JSON(c.Name), "arguments": c.Input})
+// approvalFor returns the request for approval of a call: the tool, its arguments and its target.
+func (j *Job) approvalFor(c ToolCall, spec tool.Spec) *ApprovalRequired {
+	return j.approvalShowing(c, spec, map[string]json.RawMessage{"tool": JSON(c.Name), "arguments": c.Input})
 }
 
-// showing returns a question about a call that shows the given values, without secrets.
-func (j *Job) showing(c ToolCall, spec tool.Spec, shows map[string]json.RawMessage) *ApprovalRequired {
+// approvalShowing returns a question about a call that shows the given values, without secrets.
+func (j *Job) approvalShowing(c ToolCall, spec tool.Spec, shows map[string]json.RawMessage) *ApprovalRequired {
 	if spec.Target != "" {
 		shows["target"] = JSON(spec.Target)
 	}
@@ -161,14 +161,14 @@ func (j *Job) callTool(ctx context.Context, c ToolCall, found tool.Tool, notes [
 			return done, err
 		}
 	}
-	said, err := j.make(ctx, c, found, &done.Use)
+	logLine, err := j.execute(ctx, c, found, &done.Use)
 	end()
 	if err != nil {
 		done.InFlight = amount
 		return done, err
 	}
 	done.Called = true
-	done.Notes = withLine(Note{Kind: journal.NoteToolResult, Data: done.Use, Settles: held, Usage: amount}, said)
+	done.Notes = withLine(Note{Kind: journal.NoteToolResult, Data: done.Use, Settles: held, Usage: amount}, logLine)
 	return done, nil
 }
 
@@ -180,9 +180,9 @@ func withLine(result Note, line string) []Note {
 	return []Note{result, {Kind: journal.NoteLogLine, Data: journal.LogLine{Text: line}}}
 }
 
-// make makes a call, records the outcome in use and returns the tool's log line. An error ends the task before
-// the outcome is known; it is an *ApprovalRequired if the tool asks a person a question.
-func (j *Job) make(ctx context.Context, c ToolCall, found tool.Tool, use *journal.ToolUse) (line string, _ error) {
+// execute makes a call, records the outcome in use and returns the tool's log line. An error ends the task before the
+// outcome is known; it is an *ApprovalRequired if the tool asks a person a question.
+func (j *Job) execute(ctx context.Context, c ToolCall, found tool.Tool, use *journal.ToolUse) (line string, _ error) {
 	result, err := j.callInTime(ctx, c, found)
 	if err != nil && ctx.Err() != nil {
 		return "", context.Cause(ctx)
@@ -291,7 +291,7 @@ func (j *Job) PastCall(id string, n int) (made, returned *journal.ToolUse, answe
 	// The last note of each kind counts.
 	for _, note := range j.History {
 		var use journal.ToolUse
-		var said journal.ToolAnswer
+		var answered journal.ToolAnswer
 		switch note.Kind {
 		case journal.NoteToolCall:
 			if json.Unmarshal(note.Data, &use) == nil && use.CallID == id {
@@ -302,8 +302,8 @@ func (j *Job) PastCall(id string, n int) (made, returned *journal.ToolUse, answe
 				returned = &use
 			}
 		case journal.NoteToolAnswer:
-			if json.Unmarshal(note.Data, &said) == nil && said.Call == j.CallKey(n) {
-				answer = &said
+			if json.Unmarshal(note.Data, &answered) == nil && answered.Call == j.CallKey(n) {
+				answer = &answered
 			}
 		}
 	}

@@ -136,7 +136,7 @@ func (j *Job) atOnce(ctx context.Context, calls []ToolCall, out *ToolsDone) erro
 				}
 				ends <- e
 			}()
-			e.line, e.err = j.make(ctx, calls[i], tools[i], &uses[i])
+			e.line, e.err = j.execute(ctx, calls[i], tools[i], &uses[i])
 		}()
 	}
 	// Note each result when it arrives, except for the last one: it goes with the caller's next notes, and settles the

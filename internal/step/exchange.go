@@ -52,7 +52,7 @@ func (e *exchange) ask(q tool.Question) (tool.Response, bool) {
 	if len(q.Schema) == 0 {
 		shows[AnswerSchema] = json.RawMessage(`{"type":"object"}`)
 	}
-	question := e.job.showing(e.call, e.spec, shows)
+	question := e.job.approvalShowing(e.call, e.spec, shows)
 	question.Call = fmt.Sprintf("%s/ask:%d", question.Call, e.questions)
 	digest := question.digest(e.job.Root)
 	// Questions are numbered in the order in which the tool asks them, and an answer counts only for the same text.

@@ -77,7 +77,7 @@ func (j *Job) produce(root *os.Root, name string, history []journal.TaskNoted, r
 	switch {
 	case err == nil && !info.Mode().IsRegular():
 		return errNotAFile
-	case err == nil && !(j.mayHaveRunBefore() && !acted(history, r.Notes)):
+	case err == nil && !(j.mayHaveRunBefore() && !mayHaveWritten(history, r.Notes)):
 		return nil
 	case err != nil && !errors.Is(err, fs.ErrNotExist):
 		return err
@@ -122,8 +122,8 @@ func (j *Job) mayHaveRunBefore() bool {
 	return j.Visit > 0 || j.Iteration > 0 || j.Attempt > 0 || j.Rerun > 0
 }
 
-// acted reports whether the attempt can have written files itself.
-func acted(history []journal.TaskNoted, last []Note) bool {
+// mayHaveWritten reports whether the attempt can have written files itself.
+func mayHaveWritten(history []journal.TaskNoted, last []Note) bool {
 	acts := []string{journal.NoteCommand, journal.NoteToolCall}
 	return slices.ContainsFunc(history, func(n journal.TaskNoted) bool { return slices.Contains(acts, n.Kind) }) ||
 		slices.ContainsFunc(last, func(n Note) bool { return slices.Contains(acts, n.Kind) })
@@ -219,7 +219,7 @@ func (j *Job) audit(history []journal.TaskNoted, r Result, failed error) []byte 
 		Reads: []read{}, Reason: cmp.Or(j.Step.ReasonOK, "COMPLETED"),
 	}
 	// The file is a record for people, so it is redacted like the audit log.
-	rules := redact.Of(false, j.Audits...)
+	rules := redact.ForAudits(false, j.Audits...)
 	hide := func(raw json.RawMessage) json.RawMessage {
 		hidden, _, err := rules.JSON(raw)
 		if err != nil {

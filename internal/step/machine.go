@@ -41,30 +41,30 @@ type CommandSpec struct {
 	Leave func(text string) error
 }
 
-// Real is the Machine that runs commands.
-type Real struct{}
+// LocalMachine is the Machine that runs commands on this computer.
+type LocalMachine struct{}
 
 // Find looks on the PATH.
-func (Real) Find(program string) (string, error) { return exec.LookPath(program) }
+func (LocalMachine) Find(program string) (string, error) { return exec.LookPath(program) }
 
 // IsFolder looks on the disk.
-func (Real) IsFolder(path string) bool {
+func (LocalMachine) IsFolder(path string) bool {
 	info, err := os.Stat(path)
 	return err == nil && info.IsDir()
 }
 
 // Shown returns the command as it is.
-func (Real) Shown(command string) string { return command }
+func (LocalMachine) Shown(command string) string { return command }
 
 // Absent returns an error.
-func (Real) Absent(*Job, string) (string, bool) { return "", false }
+func (LocalMachine) Absent(*Job, string) (string, bool) { return "", false }
 
 // Run runs the command in a process group.
-func (Real) Run(ctx context.Context, _ *Job, w CommandSpec) (process.Outcome, error) {
+func (LocalMachine) Run(ctx context.Context, _ *Job, w CommandSpec) (process.Outcome, error) {
 	return process.Run(ctx, w.Command)
 }
 
 // Start starts the command in a process group.
-func (Real) Start(ctx context.Context, c process.Command) (*process.Process, error) {
+func (LocalMachine) Start(ctx context.Context, c process.Command) (*process.Process, error) {
 	return process.Start(ctx, c)
 }

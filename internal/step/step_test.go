@@ -12,7 +12,7 @@ import (
 )
 
 // The key that tools and commands get is another one in every run: a server
-// that does nothing twice must not take the second run for the first.
+// that does nothing twice must not mistake the second run for the first.
 func TestIdempotencyKeysBelongToTheirRun(t *testing.T) {
 	one, other := step.Job{Root: "r1", Key: "pay#0"}, step.Job{Root: "r2", Key: "pay#0"}
 	if a, b := one.Idempotency(one.CallKey(1)), other.Idempotency(other.CallKey(1)); a == b || a != "r1/pay#0/call:1" {

@@ -30,8 +30,8 @@ func (c *Calls) Stop(cause error) {
 	}
 }
 
-// begin counts a call, and reports whether it may be made.
-func (c *Calls) begin() bool {
+// tryStart counts a call and returns true, unless calls are stopped.
+func (c *Calls) tryStart() bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.stopped != nil {
@@ -60,7 +60,7 @@ func (j *Job) BeginCall() (end func(), err error) {
 	if j.Calls == nil {
 		return func() {}, nil
 	}
-	if !j.Calls.begin() {
+	if !j.Calls.tryStart() {
 		return nil, ErrNoCall
 	}
 	return j.Calls.end, nil

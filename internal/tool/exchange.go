@@ -57,8 +57,8 @@ func (a *Answer) Summary() string {
 }
 
 // Exchange sends a request and reads the response up to a size limit in bytes; 0 selects the default. Every response is
-// an Answer, also one with an error status; errors are requests without a complete response, and too large responses,
-// with the class that workflows retry by.
+// an Answer, also one with an error status; Exchange returns an error for a request without a complete response and for
+// a response that is too large, with the class that retries of workflows use.
 func Exchange(client *http.Client, req *http.Request, most int64) (*Answer, error) {
 	most = cmp.Or(most, maxAnswer)
 	resp, err := client.Do(req)
@@ -104,8 +104,8 @@ func mediaType(declared string, raw []byte) string {
 	return declared
 }
 
-// bodyText returns a body as text, and reports false for images, sounds and other binary files. Text without a
-// character set that is not UTF-8 is read as windows-1252, as the HTML standard says.
+// bodyText returns a body as text, and reports false for images, sounds and other binary files. Text that declares no
+// character set and is not valid UTF-8 is read as windows-1252, as the HTML standard requires.
 func bodyText(declared string, raw []byte) (string, bool) {
 	name, params, _ := mime.ParseMediaType(mediaType(declared, raw))
 	main, _, _ := strings.Cut(name, "/")

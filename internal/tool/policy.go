@@ -22,7 +22,8 @@ type Caller struct {
 
 // Refusal returns why a call is denied, or "" if it is allowed. An agent may call the tools that it lists, a step those
 // that it names. The workflow's allowlist and denylist apply to both. Agents in branches of a parallel step may call
-// tools only if the workflow allows it. If input is nil, Refusal reports whether any call of the tool is allowed.
+// tools only if the workflow allows it. If input is nil, Refusal returns why every call of the tool is denied, or "" if
+// some call is allowed.
 func (c Caller) Refusal(name string, input json.RawMessage) string {
 	p := c.Program
 	switch {
@@ -57,15 +58,15 @@ func (c Caller) MayTouch(name, path string, linked bool) bool {
 	return !denies(c.Program.Tools.Deny, name, input)
 }
 
-// grants reports whether an entry of an allowlist allows a call. What cannot be judged is not allowed.
+// grants reports whether an entry of an allowlist allows a call. A call that cannot be judged is not allowed.
 func grants(list []ir.Name, name string, input json.RawMessage) bool {
 	return slices.ContainsFunc(list, func(n ir.Name) bool {
 		return ir.MatchesTool(n.Name, name) && (input == nil || parseEntry(n.Name).admits(ir.ToolName(name), input))
 	})
 }
 
-// denies reports whether an entry of a denylist denies a call. What cannot be judged is denied, so denies and grants
-// treat doubts in opposite ways: patterns of a denylist match generously, those of an allowlist strictly.
+// denies reports whether an entry of a denylist denies a call. A call that cannot be judged is denied: patterns of a
+// denylist match generously, those of an allowlist strictly.
 func denies(list []ir.Name, name string, input json.RawMessage) bool {
 	return slices.ContainsFunc(list, func(n ir.Name) bool {
 		if !ir.MatchesTool(n.Name, name) {
@@ -142,7 +143,7 @@ func (n argPattern) mayMatch(name string, input json.RawMessage) bool {
 	return true
 }
 
-// arguments are those that patterns can match.
+// arguments holds the arguments that patterns can match.
 type arguments struct{ command, path, url string }
 
 // parseArguments returns the arguments with exactly these names, as servers read them: encoding/json alone would accept
@@ -176,7 +177,7 @@ func (n argPattern) command() (text string, begins bool) {
 }
 
 // plainCommand reports whether a command matches and is a single one: a shell cannot split it into several, and it has
-// no substitutions. A pattern without "*" allows exactly its text, whatever it has.
+// no substitutions. A pattern without "*" allows exactly its text, even one with shell syntax.
 func (n argPattern) plainCommand(command string) bool {
 	text, begins := n.command()
 	command = strings.TrimSpace(command)

@@ -26,8 +26,8 @@ type Denial struct {
 	Why   string
 }
 
-// Admit checks permission, existence and input schema, in this order; it returns the tool or a Denial. Permission comes
-// first, so that a denied call does not start a server.
+// Admit checks permission, existence and input schema, in this order, and returns the tool or a Denial. Permission
+// comes first, so that a denied call does not start a server.
 func Admit(tools Set, who Caller, name string, input json.RawMessage) (Tool, *Denial) {
 	if len(input) == 0 {
 		input = json.RawMessage("{}")
@@ -62,7 +62,7 @@ func Offered(tools Set, who Caller) []Spec {
 		}
 		if found := tools.Tool(name); found != nil {
 			spec := found.Spec()
-			spec.Name = name // as the workflow calls it
+			spec.Name = name // the name in the workflow
 			out = append(out, spec)
 		}
 	}

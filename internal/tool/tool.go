@@ -18,15 +18,15 @@ type Tool interface {
 	Call(ctx context.Context, call Call) (Result, error)
 }
 
-// Spec describes a tool. Descriptions and schemas may come from servers: models get them as they are.
+// Spec describes a tool. Descriptions and schemas may come from servers; models receive them unchanged.
 type Spec struct {
 	Name        string          `json:"name"`
 	Description string          `json:"description,omitempty"`
 	Schema      json.RawMessage `json:"schema,omitempty"` // of its input
 	// Returns is the JSON Schema of its output, if it is known. Only simulations use it; outputs are not validated.
 	Returns json.RawMessage `json:"returns,omitempty"`
-	// SideEffects reports whether repeating a call may repeat its effect. Such a call is not repeated by itself after a
-	// crash, unless the tool takes a key or implements Repeater.
+	// SideEffects reports whether repeating a call may repeat its effect. Such a call is not repeated automatically
+	// after a crash, unless the tool takes a key or implements Repeater.
 	SideEffects bool `json:"side_effects,omitempty"`
 	// TakesKey reports whether calls with the same key have their effect once.
 	TakesKey bool `json:"takes_key,omitempty"`
@@ -38,7 +38,8 @@ type Spec struct {
 	Target string `json:"target,omitempty"`
 	// Timeout limits the duration of a call; 0 selects the default.
 	Timeout time.Duration `json:"timeout,omitempty"`
-	// Code is the argument that a shell executes, "" if there is none. Values that a step inserts into it are data.
+	// Code is the name of the argument that a shell executes, or "". Values that a step inserts into it are quoted as
+	// data.
 	Code string `json:"code,omitempty"`
 }
 

@@ -15,7 +15,7 @@ import (
 	"github.com/espalier-run/espalier/internal/source"
 )
 
-// A cancellation without a run that can be cancelled is refused: nothing happened, and the page does not report
+// A cancellation without a run that can be canceled is refused: nothing happened, and the page does not report
 // success.
 func TestCancelWithoutASelectionIsRefused(t *testing.T) {
 	s := newSite(t, map[string]string{"gated.md": gated})

@@ -167,8 +167,8 @@ func TestActionsOnARun(t *testing.T) {
 	b.waitText("#run-state", "Canceled")
 }
 
-// Several runs are cancelled at once.
-func TestBulkCancel(t *testing.T) {
+// Several runs are canceled at once.
+func TestOnlySelectedRunsAreCanceled(t *testing.T) {
 	s := newSite(t, map[string]string{"gated.md": gated})
 	var ids []journal.RunID
 	for range 3 {

@@ -521,7 +521,7 @@ const maxVerified = 5000
 // maxMarked is the number of facts up to which a finished run is verified on each of its pages.
 const maxMarked = 1000
 
-// verify reports whether the audit logs of a run and of its child runs are what the journal says; nil if one of them is
+// verify compares the audit logs of a run and of its child runs with the journal. It returns nil if one of them is
 // missing. Without Flush, a log that is still being written would be reported as changed.
 func (h *Handler) verify(r *request, run *app.Run) (*bool, error) {
 	if err := h.o.App.Flush(r.Context()); err != nil {

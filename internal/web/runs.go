@@ -23,7 +23,7 @@ import (
 	"github.com/espalier-run/espalier/internal/xslices"
 )
 
-// runFilter is the filter of the list, as its address has it.
+// runFilter is the filter of the list, from the query of its address.
 type runFilter struct {
 	Workflow                       string
 	State                          app.StateFilter
@@ -480,7 +480,7 @@ func (h *Handler) runsJSON(r *request) error {
 	return h.writeJSON(r, map[string]any{"runs": list, "next": next})
 }
 
-// MayCancel reports whether the row can be selected for cancelling.
+// MayCancel reports whether the row can be selected for canceling.
 func (row runRow) MayCancel() bool { return row.State != journal.StateFinished }
 
 // MayOperate reports whether the user can act on runs.

@@ -138,7 +138,7 @@ func (s *story) waited(now, end time.Time) (took, since string) {
 	waiting := false // now
 	for _, v := range s.steps {
 		if v.Depth == 0 { // only the waits of the main lines of the run and its child runs count
-			waits = append(waits, v.holds(end)...)
+			waits = append(waits, v.waitIntervals(end)...)
 			waiting = waiting || !v.Waiting.IsZero() && s.Ended.IsZero()
 		}
 	}
@@ -174,23 +174,23 @@ func (s *story) lane(v *stepView, scale scale) lane {
 	case v.Child != "":
 		l.Note = "child run " + short(v.Child)
 	}
-	holds := v.holds(scale.end) // active time and waits alternate: each wait ends the bar before it
+	waits := v.waitIntervals(scale.end) // active time and waits alternate: each wait ends the bar before it
 	start := v.Started
-	for _, w := range holds {
+	for _, w := range waits {
 		if w.Start.After(start) {
 			l.Segments = append(l.Segments, scale.bar("w", v.State, start, w.Start))
 		}
 		l.Segments = append(l.Segments, scale.bar("hold", "", w.Start, w.End))
 		start = w.End
 	}
-	if over.After(start) || len(holds) == 0 {
+	if over.After(start) || len(waits) == 0 {
 		l.Segments = append(l.Segments, scale.bar("w", v.State, start, over))
 	}
 	return l
 }
 
-// holds returns when a step has waited; a wait that is not over lasts until end.
-func (v *stepView) holds(end time.Time) []interval {
+// waitIntervals returns when a step has waited. The current wait, if any, lasts until end.
+func (v *stepView) waitIntervals(end time.Time) []interval {
 	if v.Waiting.IsZero() {
 		return v.Waits
 	}

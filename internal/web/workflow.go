@@ -82,7 +82,7 @@ func (w workflowRow) Address() string {
 type workflowPage struct {
 	shell
 	api.Workflow
-	ID       string // as the address has it
+	ID       string // in the address
 	Version  string
 	Agents   int
 	Steps    int
@@ -494,7 +494,7 @@ func (h *Handler) history(r *request, name string) (*history, error) {
 			dots = append(dots, placed{d.X + 11 + float64(i%9) - 4, row.Cost})
 		}
 	}
-	// People end runs that are cancelled or rejected.
+	// People end runs that are canceled or rejected.
 	if ok, failed := ended[classOK], ended[classFailed]; ok+failed > 0 {
 		out.Success = report.Number(100*ok/(ok+failed)) + " %"
 	}

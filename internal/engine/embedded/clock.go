@@ -58,8 +58,8 @@ func (c *clock) read() (now, skipped journal.Millis) {
 	// How much more time has passed on the wall clock than on the monotonic one, since the base was set.
 	jump := wall.Sub(c.baseWall) - (mono - c.baseMono)
 	if jump >= jumpTolerance || jump <= -jumpTolerance {
-		// A jump ahead first uses up what clock is ahead; only the rest is skipped time. A jump back makes clock that
-		// much more ahead, so that it continues as if nothing had happened.
+		// A forward jump first reduces ahead; only the remainder counts as skipped time. A backward jump increases
+		// ahead by its size.
 		c.baseWall, c.baseMono = wall, mono
 		c.ahead -= jump
 		if c.ahead < 0 {

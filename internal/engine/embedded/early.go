@@ -40,7 +40,7 @@ func (r *run) startEarly(p *pending) bool {
 		// and so with this decision, is durable. Until then it does not act.
 		j := r.launch(plan.OpenTask{TaskID: x.TaskID, Rerun: x.Rerun, Frame: f})
 		r.early[j.Job.Key] = true
-		j.holds = p
+		j.heldDecision = p
 		p.waits++
 	}
 	if p.waits == 0 {
@@ -70,10 +70,10 @@ func (r *run) flushHeld() {
 // last of its tasks is counted; the caller then calls advance. j is nil if a request does not come from a task. r.mu is
 // held.
 func (r *run) noteArrived(j *job) {
-	if j == nil || j.holds == nil || j.holds != r.held {
+	if j == nil || j.heldDecision == nil || j.heldDecision != r.held {
 		return
 	}
-	j.holds = nil
+	j.heldDecision = nil
 	r.held.waits--
 	if r.held.waits == 0 {
 		r.holdTimer.Stop()

@@ -115,9 +115,9 @@ func (e *Engine) now() journal.Millis {
 // maxFenced is how often in a row a start is repeated.
 const maxFenced = 3
 
-// launch starts a run. If other processes have taken this one for dead, nothing is stored, and it starts the run again
+// launch starts a run. If other processes have declared this one dead, nothing is stored, and it starts the run again
 // under the name that it has by then.
-func (e *Engine) launch(ctx context.Context, id journal.RunID, b *engine.Beginning) (err error) {
+func (e *Engine) launch(ctx context.Context, id journal.RunID, b *engine.RunStart) (err error) {
 	for range maxFenced {
 		if err = e.start(ctx, id, b); !errors.Is(err, journal.ErrFenced) {
 			break
@@ -127,7 +127,7 @@ func (e *Engine) launch(ctx context.Context, id journal.RunID, b *engine.Beginni
 }
 
 // start creates the run in memory, decides its first facts and returns when they are durable.
-func (e *Engine) start(ctx context.Context, id journal.RunID, b *engine.Beginning) error {
+func (e *Engine) start(ctx context.Context, id journal.RunID, b *engine.RunStart) error {
 	r := newRun(e, id, b.Definition)
 	// Reserve the id. A concurrent start of the same id fails, and Owns and Drain count the run from here on, although
 	// acquireSlot below may block without any lock.
@@ -255,7 +255,7 @@ func (e *Engine) loadRun(
 	var slot int64
 	var queued bool
 	// The order matters. Tasks that an earlier drop has left end before the run is claimed, because continueLoaded
-	// would take them for lost. The slot comes before the claim, because a run without one is loaded with timersOnly,
+	// would consider them lost. The slot comes before the claim, because a run without one is loaded with timersOnly,
 	// which starts no task.
 	err := e.waitTasks(ctx, id)
 	if err == nil && !timersOnly {

@@ -69,7 +69,7 @@ func TestWorkTakesBackItsOwnRunAfterAnOutage(t *testing.T) {
 	}
 }
 
-// The first start after this process was taken for dead succeeds: nothing of it was stored under the old name.
+// The first start after this process was declared dead succeeds: nothing of it was stored under the old name.
 func TestStartIsRepeatedAfterTheProcessIsFenced(t *testing.T) {
 	all := &peers{}
 	store := &outage{Store: memorytest.NewShared(all.dead), err: journal.ErrFenced}
@@ -83,7 +83,7 @@ func TestStartIsRepeatedAfterTheProcessIsFenced(t *testing.T) {
 	}
 }
 
-// renamed is a process that others have taken for dead.
+// renamed is a process that others have declared dead.
 type renamed struct {
 	*peer
 	name atomic.Value

@@ -18,12 +18,12 @@ type job struct {
 	cancel context.CancelCauseFunc
 
 	// r.mu guards everything below.
-	history  []journal.TaskNoted // every note of the task so far; only appended to
-	last     int                 // number of the last note
-	calls    int                 // number of the last reservation
-	waiting  int                 // number of the reservation that the task waits for; 0 for none
-	answered chan grant          // of that reservation
-	holds    *pending            // the decision that is held until the task writes a note
+	history      []journal.TaskNoted // every note of the task so far; only appended to
+	last         int                 // number of the last note
+	calls        int                 // number of the last reservation
+	waiting      int                 // number of the reservation that the task waits for; 0 for none
+	answered     chan grant          // of that reservation
+	heldDecision *pending            // held until the task writes a note
 }
 
 // recovery returns what happens to the task if its outcome stays unknown. r.mu is held.

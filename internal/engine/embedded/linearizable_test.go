@@ -16,13 +16,13 @@ import (
 type stage string
 
 const (
-	absent   stage = "absent"   // not started, or removed
-	inDoubt  stage = "doubt"    // the outcome of the first task is unknown
-	early    stage = "early"    // before the gate
-	asking   stage = "asking"   // at the gate
-	decided  stage = "decided"  // approved
-	rejected stage = "rejected" // rejected while the run was paused
-	over     stage = "over"
+	absent         stage = "absent"   // not started, or removed
+	outcomeUnknown stage = "doubt"    // the outcome of the first task is unknown
+	early          stage = "early"    // before the gate
+	asking         stage = "asking"   // at the gate
+	decided        stage = "decided"  // approved
+	rejected       stage = "rejected" // rejected while the run was paused
+	over           stage = "over"
 )
 
 // progress is the state of the model.
@@ -34,7 +34,7 @@ type progress struct {
 // start is the progress in each situation.
 var start = map[string]progress{
 	"new": {stage: absent}, "running": {stage: early}, "running again": {stage: early}, "killed": {stage: early},
-	"doubt": {stage: inDoubt},
+	"doubt": {stage: outcomeUnknown},
 	"gate":  {stage: asking}, "paused": {asking, true}, "event": {stage: decided}, "finished": {stage: over},
 }
 
@@ -44,7 +44,7 @@ func (c progress) reachable() []progress {
 	all := []progress{c}
 	switch {
 	case c.stage == early:
-		all = append(all, progress{inDoubt, c.paused}, progress{asking, c.paused})
+		all = append(all, progress{outcomeUnknown, c.paused}, progress{asking, c.paused})
 	case c.stage == decided, c.stage == rejected && !c.paused:
 		all = append(all, progress{stage: over})
 	}
@@ -92,10 +92,10 @@ func (c progress) after(command string, a answer) []progress {
 	case "signal":
 		return either(there, c)
 	case "decide":
-		if c.stage == decided { // a task after the gate may be in doubt
+		if c.stage == decided { // the outcome of a task after the gate may be unknown
 			return []progress{c}
 		}
-		return either(c.stage == inDoubt, progress{early, c.paused})
+		return either(c.stage == outcomeUnknown, progress{early, c.paused})
 	case "resume": // two messages: continue, and claim
 		if a == accepted && c.stage == absent {
 			return nil

@@ -34,7 +34,7 @@ func TestWaitEndsWithoutAWakeUp(t *testing.T) {
 	// Each situation returns the engine that waits, after it has brought the run into the situation, and a function
 	// that finishes the run.
 	situations := map[string]func(t *testing.T, all *rivals) (e *embedded.Engine, finish func()){
-		// The waiting process drives the run. Another process takes it for dead, claims the run and cancels it.
+		// The waiting process drives the run. Another process declares it dead, claims the run and cancels it.
 		"in memory": func(t *testing.T, all *rivals) (*embedded.Engine, func()) {
 			all.kind.Hold = func(ctx context.Context, _ *step.Job) error {
 				<-ctx.Done()

@@ -669,7 +669,7 @@ func (w *world) check(before journal.Entry) {
 				if event.Seq > before.Seq {
 					losses++
 				}
-			case journal.Signalled:
+			case journal.SignalReceived:
 				by, what = x.By.User, "signaled"
 			case journal.StateEdited:
 				by, what = x.By.User, "edited"

@@ -77,7 +77,7 @@ func TestWorkerStartsRunsThatWereOnlyRecorded(t *testing.T) {
 	w := newWorld(t)
 	def := &engine.Definition{Program: enginetest.Program([]ir.Step{enginetest.Task("a")})}
 	core := engine.NewCore(engine.Config{}, w.store)
-	core.Launch = func(ctx context.Context, id journal.RunID, b *engine.Beginning) error {
+	core.Launch = func(ctx context.Context, id journal.RunID, b *engine.RunStart) error {
 		return journal.Append(ctx, w.store, journal.Batch{
 			Run: id, Fence: journal.FirstFence, Owner: journal.Temporal, Blobs: b.Blobs,
 			Events: []journal.Event{{Seq: 1, At: journal.MillisOf(time.Now()), Fact: b.Started}},

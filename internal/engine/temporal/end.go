@@ -14,8 +14,8 @@ import (
 // and their histories are replayed as they were.
 const endChange = "end as the run"
 
-// longestError is the size in bytes of the error that Temporal gets of a failed run. The journal has all of it.
-const longestError = 1 << 10
+// maxErrorBytes is the size in bytes of the error that Temporal gets of a failed run. The journal has all of it.
+const maxErrorBytes = 1 << 10
 
 // end returns what the workflow of a finished run returns: Temporal shows a failed run as failed and a canceled one as
 // canceled. A rejection is the decision of a person, not a failure.
@@ -30,6 +30,6 @@ func (d *driver) end(ctx workflow.Context) error {
 	}
 	text := cmp.Or(f.Error, f.Reason, string(f.Outcome))
 	// The cut may divide a character; protobuf refuses invalid UTF-8.
-	text = strings.ToValidUTF8(text[:min(len(text), longestError)], "")
+	text = strings.ToValidUTF8(text[:min(len(text), maxErrorBytes)], "")
 	return temporal.NewNonRetryableApplicationError(text, cmp.Or(f.Reason, string(f.Outcome)), nil)
 }

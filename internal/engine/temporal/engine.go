@@ -90,19 +90,19 @@ type Engine struct {
 	cluster    string // identifies the server
 	outage     *outage
 
-	mu      sync.Mutex // guards everything below
-	jobs    map[*job]bool
-	mine    map[journal.RunID]bool      // runs that this process has started or continued
-	claimed map[journal.RunID]bool      // runs of which the log says that this process runs their tasks
-	left    map[journal.RunID]bool      // runs of which the log says that another process may drive them elsewhere
-	touched map[journal.RunID]time.Time // when this process last did something for the workflow of a run
-	strays  map[journal.RunID]bool      // runs of which the log says that the journal does not have them
-	all     bool                        // run the tasks of all runs, not only of mine
-	skip    func(journal.RunID) bool    // runs whose tasks this process does not run; nil for none
-	sending int                         // messages that have been sent and not answered
-	held    bool
-	closed  bool
-	workers []worker.Worker // the last one appends facts
+	mu          sync.Mutex // guards everything below
+	jobs        map[*job]bool
+	mine        map[journal.RunID]bool      // runs that this process has started or continued
+	claimed     map[journal.RunID]bool      // runs of which the log says that this process runs their tasks
+	left        map[journal.RunID]bool      // runs of which the log says that another process may drive them elsewhere
+	active      map[journal.RunID]time.Time // when this process last did something for the workflow of a run
+	unknownRuns map[journal.RunID]bool      // runs for which the log has the warning of unknownRunError
+	all         bool                        // run the tasks of all runs, not only of mine
+	skip        func(journal.RunID) bool    // runs whose tasks this process does not run; nil for none
+	sending     int                         // messages that have been sent and not answered
+	held        bool
+	closed      bool
+	workers     []worker.Worker // the last one appends facts
 
 	stopping sync.WaitGroup // workers that poll no more and whose tasks are still running
 	polls    atomic.Int64   // requests for workflow tasks that the server has not answered
@@ -131,7 +131,7 @@ func New(c Config) *Engine {
 	e := &Engine{
 		Core: engine.NewCore(c.Config, c.Store), c: c, store: c.Store, jobs: map[*job]bool{},
 		mine: map[journal.RunID]bool{}, claimed: map[journal.RunID]bool{}, left: map[journal.RunID]bool{},
-		strays: map[journal.RunID]bool{}, touched: map[journal.RunID]time.Time{}, outage: outageOf(c.Address),
+		unknownRuns: map[journal.RunID]bool{}, active: map[journal.RunID]time.Time{}, outage: outageOf(c.Address),
 		identity: fmt.Sprintf("%d@%s %s", os.Getpid(), host, rand.Text()[:8]),
 	}
 	e.Launch = e.start
@@ -163,7 +163,7 @@ func (e *Engine) connect(ctx context.Context) error {
 	}
 	// The engine itself reads payloads with errors; workflows panic instead (see retrying).
 	e.payloads = options.DataConverter
-	options.DataConverter = retrying{options.DataConverter}
+	options.DataConverter = retryingConverter{options.DataConverter}
 	options.ConnectionOptions.DialOptions = append(options.ConnectionOptions.DialOptions,
 		grpc.WithChainUnaryInterceptor(e.countPolls, e.watch))
 	c, err := client.DialContext(ctx, options)
@@ -339,19 +339,19 @@ func addFirst(logged map[journal.RunID]bool, id journal.RunID) bool {
 	if logged[id] {
 		return false
 	}
-	if len(logged) == manyRuns {
+	if len(logged) == maxRememberedRuns {
 		clear(logged)
 	}
 	logged[id] = true
 	return true
 }
 
-// manyRuns bounds the memory of what was logged.
-const manyRuns = 10_000
+// maxRememberedRuns bounds the memory of what was logged.
+const maxRememberedRuns = 10_000
 
 // leave ends what enter has begun.
 func (e *Engine) leave(j *job) {
-	e.touch(j.in.Run)
+	e.markActive(j.in.Run)
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	delete(e.jobs, j)
@@ -359,7 +359,7 @@ func (e *Engine) leave(j *job) {
 
 // start records that a run has started and starts its workflow. If the process
 // dies in between, Resume and Work recover the run.
-func (e *Engine) start(ctx context.Context, id journal.RunID, b *engine.Beginning) error {
+func (e *Engine) start(ctx context.Context, id journal.RunID, b *engine.RunStart) error {
 	if err := e.serve(ctx); err != nil {
 		return err
 	}
@@ -501,7 +501,7 @@ func (e *Engine) Send(ctx context.Context, id journal.RunID, in plan.Input, ref 
 		e.sending--
 		e.mu.Unlock()
 	}()
-	ctx, stop := lingering(ctx, settleTime)
+	ctx, stop := lingering(ctx, quiescenceTimeout)
 	defer stop()
 	var refused *plan.Refusal
 	for range 3 {
@@ -620,7 +620,7 @@ func (e *Engine) Wait(ctx context.Context, id journal.RunID) (journal.Entry, err
 		}
 		// The journal follows the workflow. A run rests only if the workflow has nothing left to append; reading the
 		// entry again shows whether it appended something between the two looks.
-		if rests && !e.lags(ctx, id) {
+		if rests && !e.hasUnpublishedFacts(ctx, id) {
 			if now, err := e.entry(ctx, id); err != nil || now.Seq == entry.Seq {
 				return now, err
 			}
@@ -651,10 +651,10 @@ func (e *Engine) Wait(ctx context.Context, id journal.RunID) (journal.Entry, err
 	}
 }
 
-// lags reports whether the workflow of a run that rests in the journal is about to decide something or has activities
-// under way: it has accepted a message, and the facts that follow from it are not in the journal yet. A workflow whose
-// decisions fail does not proceed.
-func (e *Engine) lags(ctx context.Context, id journal.RunID) bool {
+// hasUnpublishedFacts reports whether the workflow of a run that is at rest in the journal still has decisions to make
+// or activities to finish: it has accepted a message whose facts are not in the journal yet. A workflow whose decisions
+// fail does not count, because it cannot proceed.
+func (e *Engine) hasUnpublishedFacts(ctx context.Context, id journal.RunID) bool {
 	if err := e.connect(ctx); err != nil {
 		return false
 	}
@@ -788,7 +788,7 @@ func (e *Engine) Drain() {
 	e.mu.Lock()
 	e.closed = true
 	e.mu.Unlock()
-	e.settle()
+	e.awaitQuiescence()
 	e.stop()
 }
 
@@ -819,7 +819,7 @@ func (e *Engine) Close(now <-chan struct{}) {
 	}()
 	e.onlyDecide()
 	e.record(now)
-	e.settle()
+	e.awaitQuiescence()
 	e.stop()
 }
 

@@ -280,7 +280,7 @@ func (v *victim) answer(ctx context.Context, e *temporal.Engine) error {
 	gate := gates[0]
 	_, digest := state.Shown(p, gate)
 	d := plan.GateDecision{Step: gate.Step, Answer: plan.Approve, Digest: digest, By: actor}
-	if gate.Gate.Kind == journal.GateInDoubt {
+	if gate.Gate.Kind == journal.GateOutcome {
 		d.Answer = plan.AnswerRerun
 		if slices.Contains(v.lines("effects"), gate.Step+"#0") {
 			d.Answer, d.Value = plan.AnswerResult, json.RawMessage(`"told"`)

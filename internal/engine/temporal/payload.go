@@ -53,23 +53,23 @@ func (plainJSON) FromPayload(payload *commonpb.Payload, into any) error {
 // ToString implements converter.PayloadConverter.
 func (plainJSON) ToString(payload *commonpb.Payload) string { return string(payload.GetData()) }
 
-// retrying is a data converter with which a workflow whose payloads cannot be read stays open: reading them panics, so
-// the workflow task fails, and another worker may be able to read them. An error would end the workflow.
-type retrying struct{ converter.DataConverter }
+// retryingConverter is a data converter with which a workflow whose payloads cannot be read stays open: reading them
+// panics, so the workflow task fails, and another worker may be able to read them. An error would end the workflow.
+type retryingConverter struct{ converter.DataConverter }
 
 // WithWorkflowContext implements workflow.ContextAware.
-func (c retrying) WithWorkflowContext(workflow.Context) converter.DataConverter {
-	return panicking(c)
+func (c retryingConverter) WithWorkflowContext(workflow.Context) converter.DataConverter {
+	return panickingConverter(c)
 }
 
 // WithContext implements workflow.ContextAware.
-func (c retrying) WithContext(context.Context) converter.DataConverter { return c }
+func (c retryingConverter) WithContext(context.Context) converter.DataConverter { return c }
 
-// panicking is the converter inside of workflows.
-type panicking struct{ converter.DataConverter }
+// panickingConverter panics on errors. Workflows use it.
+type panickingConverter struct{ converter.DataConverter }
 
 // FromPayload implements converter.DataConverter.
-func (c panicking) FromPayload(payload *commonpb.Payload, into any) error {
+func (c panickingConverter) FromPayload(payload *commonpb.Payload, into any) error {
 	if err := c.DataConverter.FromPayload(payload, into); err != nil {
 		panic(err)
 	}
@@ -77,7 +77,7 @@ func (c panicking) FromPayload(payload *commonpb.Payload, into any) error {
 }
 
 // FromPayloads implements converter.DataConverter.
-func (c panicking) FromPayloads(payloads *commonpb.Payloads, into ...any) error {
+func (c panickingConverter) FromPayloads(payloads *commonpb.Payloads, into ...any) error {
 	if err := c.DataConverter.FromPayloads(payloads, into...); err != nil {
 		panic(err)
 	}

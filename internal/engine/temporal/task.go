@@ -108,7 +108,7 @@ const divergedType = "diverged"
 
 // publishActivity appends facts to the journal.
 func (e *Engine) publishActivity(ctx context.Context, f facts) error {
-	defer e.touch(f.Run)
+	defer e.markActive(f.Run)
 	err := checkExecution(ctx, f.Execution)
 	if err == nil {
 		err = appendFacts(ctx, e.store, &f, e.LogAppend)
@@ -118,15 +118,15 @@ func (e *Engine) publishActivity(ctx context.Context, f facts) error {
 		return stop
 	}
 	if errors.Is(err, journal.ErrUnknownRun) {
-		return e.stray(f.Run, err)
+		return e.unknownRunError(f.Run, err)
 	}
 	return err
 }
 
-// stray returns the error of an activity for a run that the journal does not have. It is tried again, because a process
-// with another journal may get it; the log says so once.
-func (e *Engine) stray(id journal.RunID, err error) error {
-	if e.isFirst(e.strays, id) {
+// unknownRunError returns the error of an activity for a run that the journal does not have. It is tried again, because
+// a process with another journal may get it; the log says so once.
+func (e *Engine) unknownRunError(id journal.RunID, err error) error {
+	if e.isFirst(e.unknownRuns, id) {
 		e.Log.Warn("Temporal has a run that the store does not have: it was removed, or projects with different "+
 			"stores share a task queue", "run_id", id, "task_queue", e.c.TaskQueue)
 	}
@@ -155,13 +155,13 @@ func (e *Engine) taskActivity(ctx context.Context, in taskInput) (taskOutput, er
 	defer e.leave(j)
 	ended := make(chan struct{})
 	var beats sync.WaitGroup
-	beats.Go(func() { j.beatUntil(ended, interval) })
+	beats.Go(func() { j.sendHeartbeatsUntil(ended, interval) })
 	out, err := j.run()
-	// No heartbeat may run after the activity has returned: its answer could take the task for lost.
+	// No heartbeat may run after the activity has returned: its answer could report the task as lost.
 	close(ended)
 	beats.Wait()
-	j.beating.Lock()
-	defer j.beating.Unlock()
+	j.heartbeatMu.Lock()
+	defer j.heartbeatMu.Unlock()
 	if j.orphaned {
 		go e.taskOrphaned(in.Run)
 	}
@@ -184,8 +184,8 @@ type job struct {
 
 	stopper *step.Calls
 
-	beating  sync.Mutex // one heartbeat at a time, so that a later one has more
-	orphaned bool       // Temporal does not know the activity anymore; guarded by beating
+	heartbeatMu sync.Mutex // one heartbeat at a time, so that a later one has more
+	orphaned    bool       // Temporal does not know the activity anymore; guarded by heartbeatMu
 
 	mu        sync.Mutex // guards everything below
 	published bool
@@ -212,7 +212,7 @@ func (j *job) run() (taskOutput, error) {
 	case !ready:
 		return taskOutput{Published: j.published}, nil
 	}
-	if err := j.begin(); err != nil {
+	if err := j.sendFirstHeartbeat(); err != nil {
 		return taskOutput{Published: j.published, Declined: err.Error()}, nil
 	}
 	// From here on the task may act.
@@ -317,10 +317,10 @@ func (j *job) load() (ready bool, err error) {
 	return true, nil
 }
 
-// begin sends the first heartbeat, unless the task may be repeated anyway. A task
+// sendFirstHeartbeat sends the first heartbeat, unless the task may be repeated anyway. A task
 // that must not be repeated does nothing before that, so that one without a
 // heartbeat can run again.
-func (j *job) begin() error {
+func (j *job) sendFirstHeartbeat() error {
 	j.mu.Lock()
 	j.started = true
 	repeatable := len(j.history) == 0 && j.e.Recovery(j.Job.Task, nil) == journal.RecoveryRerun
@@ -328,11 +328,11 @@ func (j *job) begin() error {
 	if repeatable {
 		return nil
 	}
-	return j.beat(j.ctx)
+	return j.sendHeartbeat(j.ctx)
 }
 
-// beatUntil sends heartbeats until the task has ended.
-func (j *job) beatUntil(ended <-chan struct{}, interval time.Duration) {
+// sendHeartbeatsUntil sends heartbeats until the task has ended.
+func (j *job) sendHeartbeatsUntil(ended <-chan struct{}, interval time.Duration) {
 	tick := time.NewTicker(interval)
 	defer tick.Stop()
 	for {
@@ -340,16 +340,16 @@ func (j *job) beatUntil(ended <-chan struct{}, interval time.Duration) {
 		case <-ended:
 			return
 		case <-tick.C:
-			_ = j.beat(j.ctx) // it cancels the task if the server says so
+			_ = j.sendHeartbeat(j.ctx) // it cancels the task if the server says so
 		}
 	}
 }
 
-// beat sends a heartbeat with everything that the workflow does not have yet, and
+// sendHeartbeat sends a heartbeat with everything that the workflow does not have yet, and
 // returns when the server has it.
-func (j *job) beat(ctx context.Context) error {
-	j.beating.Lock()
-	defer j.beating.Unlock()
+func (j *job) sendHeartbeat(ctx context.Context) error {
+	j.heartbeatMu.Lock()
+	defer j.heartbeatMu.Unlock()
 	j.mu.Lock()
 	var beat []any
 	if j.started {
@@ -364,15 +364,14 @@ func (j *job) beat(ctx context.Context) error {
 
 // flush sends a heartbeat that the task cannot continue without.
 func (j *job) flush(ctx context.Context) error {
-	err := j.beat(ctx)
+	err := j.sendHeartbeat(ctx)
 	if err != nil {
 		j.cancel(engine.ErrParked)
 	}
 	return err
 }
 
-// answered handles the answer to a heartbeat: the task may be canceled, or taken
-// for lost.
+// answered handles the answer to a heartbeat: the task may be canceled or considered lost.
 func (j *job) answered(err error) error {
 	var canceled *temporal.CanceledError
 	switch {

@@ -303,7 +303,7 @@ func (d *driver) validate(_ workflow.Context, m journal.Message) error {
 		return err
 	}
 	err = d.state.Check(d.program, in)
-	if refused, ok := plan.IsRefusal(err); ok && !d.state.MayBeInDoubt(in) {
+	if refused, ok := plan.IsRefusal(err); ok && !d.state.MayHaveUnknownOutcome(in) {
 		return temporal.NewApplicationError(refused.Why, refusalType, string(refused.Code))
 	}
 	return nil

@@ -305,7 +305,9 @@ func repeatRandom(t *testing.T, tr *trial, join joinFunc, count *tally) {
 // transcripts returns the lines of the transcripts of a run, without times and the differences that they make.
 func (h *happened) transcripts(t *testing.T, ordered bool) (out []string) {
 	t.Helper()
-	shelf := &reporttest.Shelf{Pinned: h.program, Appends: []journal.Appended{{Pos: 1, Run: theRun, Events: h.events}}}
+	shelf := &reporttest.RecordingReader{
+		Pinned: h.program, Appends: []journal.Appended{{Pos: 1, Run: theRun, Events: h.events}},
+	}
 	transcripts := transcript.New(transcript.Options{
 		Dir: t.TempDir(), Source: shelf, Program: shelf.Program, Log: slog.New(slog.DiscardHandler),
 	})

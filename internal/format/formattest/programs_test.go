@@ -185,7 +185,9 @@ func (h *happened) audit(
 	t *testing.T, step func(string) (name string, ok bool), reasons map[string]string,
 ) []string {
 	t.Helper()
-	shelf := &reporttest.Shelf{Pinned: h.program, Appends: []journal.Appended{{Pos: 1, Run: theRun, Events: h.events}}}
+	shelf := &reporttest.RecordingReader{
+		Pinned: h.program, Appends: []journal.Appended{{Pos: 1, Run: theRun, Events: h.events}},
+	}
 	audits := audit.New(audit.Options{
 		Dir: t.TempDir(), Source: shelf, Program: shelf.Program, Log: slog.New(slog.DiscardHandler),
 	})

@@ -217,7 +217,7 @@ func line(fact journal.Fact) string {
 		}
 		return join(x.Key(), "decided", string(x.Outcome), x.Method, cmp.Or(x.Reason, string(x.Class)), by(x.By),
 			quote(x.Note), quote(x.Error), value(x.Value), writes(x.Writes), notify)
-	case journal.Signalled:
+	case journal.SignalReceived:
 		return join("signalled", x.Event, by(x.By))
 	case journal.InputRefused:
 		return join("refused", x.Input, x.Code, quote(x.Why))

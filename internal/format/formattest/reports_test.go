@@ -23,7 +23,9 @@ var transcriptPage, transcriptPageErr = os.ReadFile("../../../docs/transcript.md
 // sequence of events.
 func (h *happened) reported(t *testing.T) {
 	t.Helper()
-	shelf := &reporttest.Shelf{Pinned: h.program, Appends: []journal.Appended{{Pos: 1, Run: theRun, Events: h.events}}}
+	shelf := &reporttest.RecordingReader{
+		Pinned: h.program, Appends: []journal.Appended{{Pos: 1, Run: theRun, Events: h.events}},
+	}
 	over := h.entry.Status == journal.Finished
 	quiet := slog.New(slog.DiscardHandler)
 
@@ -58,7 +60,9 @@ func (h *happened) documented(t *testing.T) {
 	if transcriptPageErr != nil {
 		t.Fatal(transcriptPageErr)
 	}
-	shelf := &reporttest.Shelf{Pinned: h.program, Appends: []journal.Appended{{Pos: 1, Run: theRun, Events: h.events}}}
+	shelf := &reporttest.RecordingReader{
+		Pinned: h.program, Appends: []journal.Appended{{Pos: 1, Run: theRun, Events: h.events}},
+	}
 	transcripts := transcript.New(transcript.Options{
 		Dir: t.TempDir(), Source: shelf, Program: shelf.Program, Log: slog.New(slog.DiscardHandler),
 	})

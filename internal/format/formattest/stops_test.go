@@ -235,7 +235,7 @@ func resolveDoubt(ctx context.Context, e engine.Engine, entry journal.Entry) boo
 		return false
 	}
 	for _, f := range state.OpenGates() {
-		if f.Gate.Kind == journal.GateInDoubt {
+		if f.Gate.Kind == journal.GateOutcome {
 			return e.Send(ctx, theRun, plan.GateDecision{Frame: f.Path, Step: f.Step, Answer: plan.AnswerRerun},
 				"doubt") == nil
 		}

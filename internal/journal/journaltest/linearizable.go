@@ -74,7 +74,7 @@ func (m claimModel) step(op claimOp, a claimAnswer) (bool, claimModel) {
 		}
 		return !a.ok || before.free(op.me), m // a process may leave the run to others that claim at the same time
 	case "append", "release":
-		if !a.ok { // a store may refuse all appends of a process that was taken for dead
+		if !a.ok { // a store may refuse all appends of a process that was declared dead
 			return m.isDead(op.me) || m.owner != op.me || m.fence != op.fence || m.seq != op.after, m
 		}
 		m.seq++
@@ -135,7 +135,7 @@ func linearizableClaims(t *testing.T, first *group) {
 					call("look")
 				default:
 					call("die")
-					if held.Fence != 0 { // it was only slow, and does not know that others take it for dead
+					if held.Fence != 0 { // it was only slow, and does not know that others consider it dead
 						call("append")
 					}
 					me = ""

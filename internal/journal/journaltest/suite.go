@@ -101,7 +101,7 @@ func (g *group) leave(t testing.TB, o journal.Owner) {
 	}
 }
 
-// process returns the store as another process has it, and the owner that this process is.
+// process returns the store of another process, and the owner that this process is.
 func (g *group) process(t testing.TB, name string) (*group, journal.Owner) {
 	t.Helper()
 	other, me := *g, journal.Owner(name)
@@ -1212,7 +1212,7 @@ func cancellation(t *testing.T, s *group) {
 	}
 	Append(t, s, Steps("a", 1, 1, 1))
 
-	// Cancelled in the midst of it, an append has happened or it has not, and
+	// Canceled in the midst of it, an append has happened or it has not, and
 	// its caller knows which.
 	last := journal.Seq(2)
 	for range 50 {

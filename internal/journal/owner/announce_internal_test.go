@@ -12,8 +12,8 @@ import (
 	"github.com/espalier-run/espalier/internal/journal"
 )
 
-// A process whose file is removed before it has locked it, by one that takes it for the file of a dead process, creates
-// it again: it must not be taken for dead.
+// A process whose file is removed before it has locked it, by one that mistakes it for the file of a dead process,
+// creates it again: it must not be considered dead.
 func TestFileThatIsRemovedBeforeItIsLockedIsCreatedAgain(t *testing.T) {
 	dir := t.TempDir()
 	observer := Observe(dir)

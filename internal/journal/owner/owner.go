@@ -89,7 +89,7 @@ func Observe(dir string) *Process {
 }
 
 // announce creates the lock file of this process and locks it, and then listens for wake-ups. The lock is held before
-// the name is used, so that no other process takes the owner of a run for dead.
+// the name is used, so that no other process considers the owner of a run dead.
 func (p *Process) announce() (err error) {
 	path := p.path(p.id) + lockSuffix
 	// Another process may have removed the file before it was locked: the clock
@@ -172,7 +172,8 @@ func (p *Process) StopDriving() {
 }
 
 // gone reports whether the process with this lock file has ended. It tries a
-// shared lock, so that two concurrent calls do not take each other for the owner.
+// shared lock, so that two concurrent calls do not mistake each other for the
+// owner.
 func gone(path string) bool {
 	f, err := filelock.OpenExisting(path)
 	if err != nil {

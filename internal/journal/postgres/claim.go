@@ -124,16 +124,16 @@ func (s *Store) claim(
 	return claim, s.fenced(me, err)
 }
 
-// inTransaction calls do in a transaction of several statements. Its locks keep other processes from taking this one
-// for dead, so the server ends the transaction if this process sends no statement for the time of a lease: its machine
-// may be gone.
+// inTransaction calls do in a transaction of several statements. Its locks keep other processes from declaring this one
+// dead, so the server ends the transaction if this process sends no statement for the time of a lease: its machine may
+// be gone.
 func (s *Store) inTransaction(ctx context.Context, do func(pgx.Tx) error) error {
 	begin := fmt.Sprintf("BEGIN; SET LOCAL idle_in_transaction_session_timeout = %d", s.lease.Milliseconds())
 	return pgx.BeginTxFunc(ctx, s.pool, pgx.TxOptions{BeginQuery: begin}, do)
 }
 
-// stayAlive prevents other processes from taking this one for dead until the end of a transaction. If they have done
-// so, it returns ErrFenced: the row of this process may be gone, and no other process would find a run that it claims.
+// stayAlive prevents other processes from declaring this one dead until the end of a transaction. If they have done so,
+// it returns ErrFenced: the row of this process may be gone, and no other process would find a run that it claims.
 func (s *Store) stayAlive(ctx context.Context, tx pgx.Tx, me journal.Owner) error {
 	id, past := s.worker.names()
 	if past[me] {
@@ -152,7 +152,7 @@ func (s *Store) stayAlive(ctx context.Context, tx pgx.Tx, me journal.Owner) erro
 // fenced gives this process a new name if it has an error because of the old one.
 func (s *Store) fenced(me journal.Owner, err error) error {
 	if errors.Is(err, journal.ErrFenced) {
-		s.renew(me)
+		s.registerAgain(me)
 	}
 	return err
 }

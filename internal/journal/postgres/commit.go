@@ -126,7 +126,7 @@ func (s *Store) appendGroup(jobs []job) error {
 			s.noticeRecovered()
 			return nil
 		case code(err) == codeFenced:
-			s.renew(g.worker)
+			s.registerAgain(g.worker)
 			return journal.ErrFenced
 		case isStale(err):
 			if stale++; stale == maxAttempts {

@@ -336,7 +336,7 @@ func TestReplicaTakesOver(t *testing.T) {
 	end()
 }
 
-// A process that others have taken for dead claims nothing under its old name: no other process would find such a run.
+// A process that others have declared dead claims nothing under its old name: no other process would find such a run.
 func TestFencedProcessClaimsNothing(t *testing.T) {
 	dir := t.TempDir()
 	options := postgres.Options{Lease: time.Hour} // it does not notice by itself
@@ -470,7 +470,7 @@ func TestServerLooksForLostMachines(t *testing.T) {
 	}
 }
 
-// After an outage, all leases have ended. The process that is back first does not take the others for dead.
+// After an outage, all leases have ended. The process that is back first does not declare the others dead.
 func TestProcessesThatReturnLateAreAlive(t *testing.T) {
 	server := pgtest.Shared(t)
 	dir := t.TempDir()

@@ -386,19 +386,19 @@ func (g *group) check(b *journal.Batch, h *head, first bool, started *journal.Ru
 			return journal.ErrConflict
 		}
 	}
-	if d := started.Definition; first && d != "" && !g.blobs[encodeText(d)] && !brings(b, d) && !g.bringsUse(d) {
+	if d := started.Definition; first && d != "" && !g.blobs[encodeText(d)] && !hasBlob(b, d) && !g.hasUse(d) {
 		return fmt.Errorf("%w: %s", journal.ErrUnknownBlob, d)
 	}
 	return nil
 }
 
-// brings reports whether a batch contains a blob.
-func brings(b *journal.Batch, hash string) bool {
+// hasBlob reports whether a batch contains a blob.
+func hasBlob(b *journal.Batch, hash string) bool {
 	return slices.ContainsFunc(b.Blobs, func(x journal.Blob) bool { return x.Hash == hash })
 }
 
-// bringsUse reports whether an earlier batch of the group uses a blob.
-func (g *group) bringsUse(hash string) bool {
+// hasUse reports whether an earlier batch of the group uses a blob.
+func (g *group) hasUse(hash string) bool {
 	return slices.ContainsFunc(g.uses, func(u useRow) bool { return u.hash == hash })
 }
 

@@ -203,12 +203,12 @@ func Open(ctx context.Context, url string, o Options) (_ *Store, err error) {
 	if s.pool, err = pgxpool.NewWithConfig(ctx, config); err != nil {
 		return nil, explain(err)
 	}
-	s.worker.is = owner.Describe("", false)
+	s.worker.info = owner.Describe("", false)
 	// It is the second connection of this process, which a pooler may not have.
 	if err := s.retry(ctx, func() error { return s.callWithPing(ctx, noticeAfter, s.register) }); err != nil {
 		return nil, explain(err)
 	}
-	s.routines.Go(s.beat)
+	s.routines.Go(s.renewLease)
 	go s.commit()
 	return s, nil
 }

@@ -26,9 +26,9 @@ type worker struct {
 	id     journal.Owner          // the present name
 	past   map[journal.Owner]bool // names under which this process was sealed
 	leaves bool                   // StopDriving has been called
-	is     owner.Info             // what this process says about itself
+	info   owner.Info             // what this process says about itself
 
-	// canDeclareDeadFrom is when this process may take others for dead: see canDeclareDead.
+	// canDeclareDeadFrom is when this process may declare others dead: see canDeclareDead.
 	canDeclareDeadFrom time.Time
 
 	database time.Time // the database's clock when it was last read
@@ -42,7 +42,7 @@ func (w *worker) names() (journal.Owner, map[journal.Owner]bool) {
 	return w.id, w.past
 }
 
-// canDeclareDead reports whether this process may take others for dead. After an outage of the database, the leases of
+// canDeclareDead reports whether this process may declare others dead. After an outage of the database, the leases of
 // all processes have ended, and those that come back later than this one are alive.
 func (w *worker) canDeclareDead() bool {
 	w.mu.Lock()
@@ -54,7 +54,7 @@ func (w *worker) canDeclareDead() bool {
 func (s *Store) register(ctx context.Context) error {
 	w := &s.worker
 	w.mu.Lock()
-	leaves, is := w.leaves, w.is
+	leaves, is := w.leaves, w.info
 	w.mu.Unlock()
 	about, err := json.Marshal(is)
 	if err != nil {
@@ -105,8 +105,8 @@ func (s *Store) Now() time.Time {
 	return s.worker.database.Add(time.Since(s.worker.readAt))
 }
 
-// renew gives this process a new name after it was sealed under an old one.
-func (s *Store) renew(sealed journal.Owner) {
+// registerAgain registers this process under a new name after it was sealed under an old one.
+func (s *Store) registerAgain(sealed journal.Owner) {
 	if id, _ := s.worker.names(); id != sealed {
 		return // done already
 	}
@@ -117,9 +117,9 @@ func (s *Store) renew(sealed journal.Owner) {
 	s.onWake()
 }
 
-// beat renews the lease of this process until the Store is closed. It tries four times per lease, so that one lost
-// attempt does not end it.
-func (s *Store) beat() {
+// renewLease renews the lease of this process until the Store is closed. It tries four times per lease, so that one
+// lost attempt does not end it.
+func (s *Store) renewLease() {
 	tick := time.NewTicker(s.lease / 4)
 	defer tick.Stop()
 	var conn *pgx.Conn // its own: reads must not delay it
@@ -135,7 +135,7 @@ func (s *Store) beat() {
 		case <-tick.C:
 		}
 		id, _ := s.worker.names()
-		beats, err := s.beatOnce(&conn, id)
+		renewed, err := s.renewLeaseOnce(&conn, id)
 		switch {
 		case s.lifetime.Err() != nil:
 			return
@@ -145,14 +145,14 @@ func (s *Store) beat() {
 			// If this process could not renew its lease, perhaps others could not either: give them time to do so.
 			s.worker.canDeclareDeadFrom = time.Now().Add(s.lease + s.lease/2)
 			s.worker.mu.Unlock()
-		case !beats:
-			s.renew(id)
+		case !renewed:
+			s.registerAgain(id)
 		}
 	}
 }
 
-// beatOnce renews the lease once. It reports false if this process is sealed.
-func (s *Store) beatOnce(conn **pgx.Conn, id journal.Owner) (bool, error) {
+// renewLeaseOnce renews the lease once. It reports false if this process is sealed.
+func (s *Store) renewLeaseOnce(conn **pgx.Conn, id journal.Owner) (bool, error) {
 	ctx, cancel := context.WithTimeout(s.lifetime, s.lease/2)
 	defer cancel()
 	if *conn == nil || (*conn).IsClosed() {
@@ -218,8 +218,7 @@ func (s *Store) seal(ctx context.Context, id journal.Owner) (bool, error) {
 	return !alive, err
 }
 
-// ID returns the name under which this process owns runs. It changes when other
-// processes have taken this one for dead.
+// ID returns the name under which this process owns runs. It changes when another process has declared this one dead.
 func (s *Store) ID() journal.Owner {
 	id, _ := s.worker.names()
 	return id
@@ -268,7 +267,7 @@ func (s *Store) StopDriving() {
 // Publish replaces what this process says about itself.
 func (s *Store) Publish(is owner.Info) error {
 	s.worker.mu.Lock()
-	s.worker.is = is
+	s.worker.info = is
 	id := s.worker.id
 	s.worker.mu.Unlock()
 	about, err := json.Marshal(is)

@@ -19,8 +19,8 @@ import (
 // machine at that moment: appending 256 bytes to a file and syncing it. Run
 // with -benchtime 5x; an iteration is a whole scenario on a fresh store.
 
-// bare is the time of one append of 256 bytes with its sync.
-func bare(b *testing.B) time.Duration {
+// rawAppendTime is the time of one append of 256 bytes with its sync.
+func rawAppendTime(b *testing.B) time.Duration {
 	b.Helper()
 	f, err := os.Create(filepath.Join(b.TempDir(), "bare"))
 	if err != nil {
@@ -59,7 +59,7 @@ func benchmarkChain(b *testing.B, o sqlite.Options) {
 	ctx := context.Background()
 	var perStep, ratio, base []float64
 	for b.Loop() {
-		reference := bare(b)
+		reference := rawAppendTime(b)
 		s := openWith(b, b.TempDir(), o)
 		journaltest.Append(b, s, journaltest.Start("a", "me"))
 		start := time.Now()
@@ -105,7 +105,7 @@ func carryOn(s journal.Store, id journal.RunID, steps int, gap func(time.Duratio
 func benchmarkRuns(b *testing.B, runs, steps int, o sqlite.Options) {
 	var rate, ratio, p99 []float64
 	for b.Loop() {
-		reference := bare(b)
+		reference := rawAppendTime(b)
 		s := openWith(b, b.TempDir(), o)
 		gaps := make([][]time.Duration, runs)
 		var wg sync.WaitGroup

@@ -7,17 +7,17 @@ import (
 
 // A run's row names its newest append, the last event and its time. Updating it
 // with each append would double the writes. So the row may lag behind by at most
-// mostBehind appends of any runs, and readers look for newer ones there. A row
+// maxLag appends of any runs, and readers look for newer ones there. A row
 // does not lag if its run is not running, has no owner, or another column has
 // just changed.
 
-// mostBehind is small enough for the lookup to be cheap.
-const mostBehind = 64
+// maxLag is small enough for the lookup to be cheap.
+const maxLag = 64
 
 // newestWhere selects the newest append of a run after the one that its row
 // names.
 var newestWhere = fmt.Sprintf(
-	"a.pos > %%[1]s AND a.pos <= %%[1]s + %d AND a.run = %%[2]s ORDER BY a.pos DESC LIMIT 1", mostBehind,
+	"a.pos > %%[1]s AND a.pos <= %%[1]s + %d AND a.run = %%[2]s ORDER BY a.pos DESC LIMIT 1", maxLag,
 )
 
 // newestQuery has two parameters: the append that the row names, and the run's

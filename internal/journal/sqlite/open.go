@@ -49,7 +49,7 @@ type Store struct {
 	stopped     chan struct{} // closed when the commit goroutine has ended
 	reader      *sql.DB       // for all reads; four connections
 	prepared    prepared
-	is          os.FileInfo  // identity of the file
+	fileInfo    os.FileInfo  // identity of the file
 	present     atomic.Int64 // when the file was last seen, in Unix milliseconds
 
 	// Only the commit goroutine uses these fields.
@@ -101,7 +101,7 @@ func (s *Store) open(o Options) error {
 	}
 	var err error
 	// Remember which file this is: Present compares it later with the one at the path.
-	if s.is, err = os.Stat(s.path); err != nil {
+	if s.fileInfo, err = os.Stat(s.path); err != nil {
 		return explain(s.path, err)
 	}
 	s.present.Store(time.Now().UnixMilli())
@@ -291,7 +291,7 @@ var _ journal.Presence = (*Store)(nil)
 // that has no name anymore.
 func (s *Store) Present() error {
 	there, err := os.Stat(s.path)
-	if err == nil && os.SameFile(s.is, there) {
+	if err == nil && os.SameFile(s.fileInfo, there) {
 		s.present.Store(time.Now().UnixMilli())
 		return nil
 	}

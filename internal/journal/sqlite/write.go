@@ -65,11 +65,11 @@ func appendBatch(c *conn, b *journal.Batch, body []byte) error {
 // savepoint, which costs two more statements.
 func mayRefuseLate(b *journal.Batch) bool {
 	started, ok := b.Started()
-	return ok && !brings(b, started.Definition) || len(b.Taken) > 0 || len(b.Children) > 0
+	return ok && !hasBlob(b, started.Definition) || len(b.Taken) > 0 || len(b.Children) > 0
 }
 
-// brings reports whether a batch contains a blob, or needs none.
-func brings(b *journal.Batch, hash string) bool {
+// hasBlob reports whether a batch contains a blob, or needs none.
+func hasBlob(b *journal.Batch, hash string) bool {
 	return hash == "" || slices.ContainsFunc(b.Blobs, func(x journal.Blob) bool { return x.Hash == hash })
 }
 
@@ -128,7 +128,7 @@ func addRun(c *conn, b *journal.Batch, started *journal.RunStarted) error {
 		n: n, fence: journal.FirstFence, running: true, hash: journal.ChainStart(b.Run), hashed: true,
 	})
 	// The definition is among the blobs of the batch, or the store must have it already, from another run.
-	if brings(b, started.Definition) {
+	if hasBlob(b, started.Definition) {
 		return nil
 	}
 	used, err := c.changed("INSERT INTO uses (run, blob) SELECT ?, n FROM blobs WHERE hash = ?", n, started.Definition)
@@ -203,7 +203,7 @@ func appendEvents(c *conn, b *journal.Batch, body []byte) (at head, err error) {
 		return at, err
 	}
 	at.seq = int64(b.LastSeq())
-	if b.Index != nil || b.Release || !at.running || at.pos-at.row > mostBehind {
+	if b.Index != nil || b.Release || !at.running || at.pos-at.row > maxLag {
 		return at, c.update(b, at, int64(b.At()))
 	}
 	c.found(b.Run, at)

@@ -41,7 +41,7 @@ func New(o httptransport.Options) *Model {
 	)}
 }
 
-// Reach reports whether the server is reachable and accepts the key. It is free of charge.
+// Reach returns an error unless the server is reachable and accepts the key. It is free of charge.
 func (m *Model) Reach(ctx context.Context) error {
 	return httptransport.Reach(ctx, m.http, m.base+"v1/models", http.Header{"Anthropic-Version": {"2023-06-01"}})
 }

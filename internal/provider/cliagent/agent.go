@@ -50,8 +50,8 @@ type Dialect interface {
 	Call(req *provider.Request, more []string) (Call, error)
 	// ParseLine parses a line of output and records its content in t.
 	ParseLine(line []byte, t *Turn)
-	// Whole reports whether the output is a single text rather than lines of events.
-	Whole() bool
+	// PlainText reports whether the output is a single text rather than lines of events.
+	PlainText() bool
 }
 
 // Call is the invocation of a program.
@@ -182,12 +182,12 @@ func (a *Agent) await(ctx context.Context, p *process.Process) {
 
 // readOutput parses the output of the program until the program ends, the result is complete, or the consumer stops.
 func (a *Agent) readOutput(p *process.Process, t *Turn, yield func(provider.Chunk) bool) error {
-	if a.Dialect.Whole() {
-		all, err := io.ReadAll(io.LimitReader(p.Stdout, mostText+1))
-		if len(all) > mostText {
+	if a.Dialect.PlainText() {
+		all, err := io.ReadAll(io.LimitReader(p.Stdout, maxText+1))
+		if len(all) > maxText {
 			return &provider.Error{
 				Class:   ir.ClassAPI,
-				Message: fmt.Sprintf("%s wrote more than %d MiB", a.Name, mostText>>20), Billable: true,
+				Message: fmt.Sprintf("%s wrote more than %d MiB", a.Name, maxText>>20), Billable: true,
 			}
 		}
 		a.Dialect.ParseLine(clean(all), t)
@@ -225,7 +225,7 @@ func (t *Turn) end(a *Agent, o process.Outcome) error {
 		failed.Partial = t.partial(a.Name)
 		return &failed
 	}
-	if a.Dialect.Whole() {
+	if a.Dialect.PlainText() {
 		if o.Exit == 0 {
 			t.ended = true
 		}
@@ -246,7 +246,7 @@ func (t *Turn) end(a *Agent, o process.Outcome) error {
 	if t.skipped > 0 {
 		how += fmt.Sprintf(" (skipped %d lines of output that were too long)", t.skipped)
 	}
-	t.begun = t.begun || a.Dialect.Whole() // unknown, so assume that it started
+	t.begun = t.begun || a.Dialect.PlainText() // unknown, so assume that it started
 	class := ir.ClassAPI
 	if !t.begun && o.Exit != 0 {
 		class = ir.ClassBadRequest // it failed on startup; a retry does not help

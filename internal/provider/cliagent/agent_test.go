@@ -222,7 +222,7 @@ func invoke(t *testing.T, d Dialect, req provider.Request) invocation {
 type claudeOutput struct{ Dialect }
 
 func (claudeOutput) ParseLine(line []byte, t *Turn) { Claude{}.ParseLine(line, t) }
-func (claudeOutput) Whole() bool                    { return false }
+func (claudeOutput) PlainText() bool                { return false }
 
 // Each program receives the prompt on standard input, whatever its length, only the granted permissions, and only the
 // variables that are passed on.

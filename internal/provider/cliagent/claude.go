@@ -33,8 +33,8 @@ func (Claude) Info(name string) provider.AgentInfo {
 	return provider.AgentInfo{Name: name, Tools: claudeTools, Resumes: true, NamesSession: true, Acts: acts}
 }
 
-// Whole implements Dialect.
-func (Claude) Whole() bool { return false }
+// PlainText implements Dialect.
+func (Claude) PlainText() bool { return false }
 
 // Call grants the program exactly the tools of the step, without confirmation: dontAsk denies everything that is not
 // allowed. It ignores the settings of the project (setting-sources), because they come from an unknown author and could

@@ -67,8 +67,8 @@ func narrows(name string, grants []provider.Grant) string {
 	return ""
 }
 
-// Whole implements Dialect.
-func (Codex) Whole() bool { return false }
+// PlainText implements Dialect.
+func (Codex) PlainText() bool { return false }
 
 // Call selects a read-only sandbox, or one with write access to the working directory if a granted tool writes. Rules
 // of the project are ignored, because they come from an unknown author. The prompt is written to standard input ("-").

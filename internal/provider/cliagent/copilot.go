@@ -26,8 +26,8 @@ var copilotTools = ownTools{
 // Info reports that only whole tools can be enabled or disabled.
 func (Copilot) Info(name string) provider.AgentInfo { return copilotTools.info(name) }
 
-// Whole implements Dialect.
-func (Copilot) Whole() bool { return false }
+// PlainText implements Dialect.
+func (Copilot) PlainText() bool { return false }
 
 // Call makes only the granted tools available and allows them all. What is not available cannot be called, so allowing
 // all tools does not grant others.

@@ -28,8 +28,8 @@ var geminiTools = ownTools{
 // Info reports that only whole tools can be enabled or disabled.
 func (Gemini) Info(name string) provider.AgentInfo { return geminiTools.info(name) }
 
-// Whole implements Dialect.
-func (Gemini) Whole() bool { return false }
+// PlainText implements Dialect.
+func (Gemini) PlainText() bool { return false }
 
 // Call passes a policy that overrides those of the user and of the project.
 func (Gemini) Call(req *provider.Request, more []string) (Call, error) {

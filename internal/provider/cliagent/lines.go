@@ -11,8 +11,8 @@ import (
 
 // Limits of the output, in bytes: of one line, and of a program whose output is a single text.
 const (
-	maxLine  = 32 << 20
-	mostText = 16 << 20
+	maxLine = 32 << 20
+	maxText = 16 << 20
 )
 
 // lines reads the output of a program line by line.

@@ -102,7 +102,7 @@ func parseOutput(a *Agent, req *provider.Request, written []byte, outcome proces
 		}
 		return true
 	}
-	if a.Dialect.Whole() {
+	if a.Dialect.PlainText() {
 		a.Dialect.ParseLine(clean(written), turn)
 		_ = turn.flush(yield)
 	} else {

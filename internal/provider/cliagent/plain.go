@@ -40,8 +40,8 @@ func (Plain) Info(name string) provider.AgentInfo {
 	}
 }
 
-// Whole implements Dialect.
-func (Plain) Whole() bool { return true }
+// PlainText implements Dialect.
+func (Plain) PlainText() bool { return true }
 
 // maxArgument is the maximum length, in bytes, of a prompt that is passed as an argument; Linux limits a single
 // argument to this length (MAX_ARG_STRLEN, with its final zero).

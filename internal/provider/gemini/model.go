@@ -36,7 +36,7 @@ func New(o httptransport.Options) *Model {
 	return &Model{http: client, base: strings.TrimSuffix(base, "/") + "/"}
 }
 
-// Reach reports whether the server is reachable and accepts the key. It is free of charge.
+// Reach returns an error unless the server is reachable and accepts the key. It is free of charge.
 func (m *Model) Reach(ctx context.Context) error {
 	return httptransport.Reach(ctx, m.http, m.base+"v1beta/models", nil)
 }

@@ -24,7 +24,7 @@ type Names struct {
 	legal   func(string) string
 }
 
-const longestName = 64
+const maxNameLength = 64
 
 // NewNames maps the names of a request's tools. Names that servers accept are unchanged; the others are rewritten, in
 // order, to unique names. So each tool keeps its name in every turn, and earlier calls in the conversation match.
@@ -55,7 +55,7 @@ func (n *Names) Out(name string) string {
 	sent := clean
 	for i := 2; n.in[sent] != ""; i++ {
 		end := fmt.Sprintf("_%d", i)
-		sent = clean[:min(len(clean), longestName-len(end))] + end
+		sent = clean[:min(len(clean), maxNameLength-len(end))] + end
 	}
 	n.out[name], n.in[sent] = sent, name
 	return sent
@@ -73,7 +73,7 @@ func legal(name string) string {
 	if clean == "" || !isLetter(clean[0]) { // Gemini rejects other first characters
 		clean = "_" + clean
 	}
-	return clean[:min(len(clean), longestName)]
+	return clean[:min(len(clean), maxNameLength)]
 }
 
 func isLetter(c byte) bool { return c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' || c == '_' }
@@ -112,7 +112,7 @@ func legalProperty(name string) string {
 	if clean == "" {
 		return "_"
 	}
-	return clean[:min(len(clean), longestName)]
+	return clean[:min(len(clean), maxNameLength)]
 }
 
 // Schema returns the schema with the server's names. If renaming makes the schema invalid, because it refers to a

@@ -89,7 +89,7 @@ func TestNamesAreAcceptedAndReversible(t *testing.T) {
 		n := NewNames(&req)
 		for _, tool := range req.Tools {
 			sent := n.Out(tool.Name)
-			if len(sent) == 0 || len(sent) > longestName ||
+			if len(sent) == 0 || len(sent) > maxNameLength ||
 				strings.Trim(sent, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-") != "" ||
 				strings.Contains("0123456789-", sent[:1]) || seen[sent] {
 				rt.Fatalf("%q is sent as %q", tool.Name, sent)

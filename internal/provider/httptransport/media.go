@@ -9,9 +9,9 @@ import (
 	"github.com/espalier-run/espalier/internal/provider"
 )
 
-// mostMedia is the maximum size of a file in bytes: 5 MiB in base64, which every provider accepts. Base64 makes four
+// maxMedia is the maximum size of a file in bytes: 5 MiB in base64, which every provider accepts. Base64 makes four
 // bytes of three.
-const mostMedia = 5 << 20 / 4 * 3
+const maxMedia = 5 << 20 / 4 * 3
 
 // Images are the types that all models with vision accept.
 var Images = []string{"image/png", "image/jpeg", "image/gif", "image/webp"}
@@ -31,7 +31,7 @@ func HasVision(model string) bool {
 
 // AcceptsMedia reports whether media can be sent to a model that accepts these types.
 func AcceptsMedia(m provider.Media, types []string) bool {
-	return slices.Contains(types, m.Type) && len(m.Data) > 0 && len(m.Data) <= mostMedia
+	return slices.Contains(types, m.Type) && len(m.Data) > 0 && len(m.Data) <= maxMedia
 }
 
 // Base64 returns the data of media in base64.

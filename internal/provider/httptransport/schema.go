@@ -193,11 +193,11 @@ type Subset struct {
 	PlainEnum bool
 	// Limits of the whole schema; 0 means none. Characters counts names and the values of enum.
 	Depth, Properties, EnumValues, Optional, Unions, Characters int
-	// EnumCharacters is the limit of an enum with more than manyValues values.
+	// EnumCharacters is the limit of an enum with more than maxUnlimitedEnum values.
 	EnumCharacters int
 }
 
-const manyValues = 250
+const maxUnlimitedEnum = 250
 
 // Fit rewrites the schema of a reply to the subset. It drops keywords that only
 // narrow values, because every reply is also checked against the original
@@ -226,8 +226,8 @@ type fitter struct {
 	nodes, properties, values, optional, unions, characters int
 }
 
-// mostNodes limits the size of a schema after references are expanded.
-const mostNodes = 2000
+// maxNodes limits the size of a schema after references are expanded.
+const maxNodes = 2000
 
 func (f *fitter) exceeds() bool {
 	over := func(have, most int) bool { return most > 0 && have > most }
@@ -247,7 +247,7 @@ var dropped = []string{
 // schema rewrites one schema. refs are the references that lead to it. ok is false if the schema has a keyword that
 // changes which values are meant, such as not, or if a limit is exceeded.
 func (f *fitter) schema(in object, depth int, refs []string) (object, bool) {
-	if f.nodes++; f.nodes > mostNodes || f.subset.Depth > 0 && depth > f.subset.Depth {
+	if f.nodes++; f.nodes > maxNodes || f.subset.Depth > 0 && depth > f.subset.Depth {
 		return nil, false
 	}
 	if in["$ref"] != nil {
@@ -382,7 +382,7 @@ func (f *fitter) enum(in, out object) bool {
 	}
 	characters := len(out["enum"]) // bytes, quotes and commas too: never fewer than characters
 	f.characters += characters
-	return f.subset.EnumCharacters == 0 || len(values) <= manyValues || characters <= f.subset.EnumCharacters
+	return f.subset.EnumCharacters == 0 || len(values) <= maxUnlimitedEnum || characters <= f.subset.EnumCharacters
 }
 
 // typesOf returns the type of values, or a list of their types.

@@ -11,8 +11,8 @@ import (
 	"net/http"
 )
 
-// longestLine limits one line of an event stream, in bytes.
-const longestLine = 64 << 20
+// maxLineBytes limits one line of an event stream, in bytes.
+const maxLineBytes = 64 << 20
 
 // Events returns the data of each server-sent event, by the rules of the HTML standard: lines of data are joined by
 // line feeds, an empty line ends an event, and other fields are ignored. Data at the end of the stream counts although
@@ -20,7 +20,7 @@ const longestLine = 64 << 20
 func Events(r io.Reader) iter.Seq2[[]byte, error] {
 	return func(yield func([]byte, error) bool) {
 		lines := bufio.NewScanner(r)
-		lines.Buffer(nil, longestLine)
+		lines.Buffer(nil, maxLineBytes)
 		var data []byte
 		for lines.Scan() {
 			line := lines.Bytes()

@@ -100,18 +100,18 @@ func (t *transport) RoundTrip(req *http.Request) (*http.Response, error) {
 			Message: fmt.Sprintf("%s answers with a web page instead of an API response; check base_url", req.URL.Host),
 		}
 	}
-	resp.Body = &boundedBody{ReadCloser: resp.Body, left: longestReply}
+	resp.Body = &boundedBody{ReadCloser: resp.Body, left: maxReplyBytes}
 	if req.Method == http.MethodPost {
 		return t.streamed(resp)
 	}
 	return resp, nil
 }
 
-// longestReply limits the body of a reply, in bytes. In a stream, each token takes up to a few hundred bytes, so this
+// maxReplyBytes limits the body of a reply, in bytes. In a stream, each token takes up to a few hundred bytes, so this
 // is enough for about 200,000 tokens.
-const longestReply = 64 << 20
+const maxReplyBytes = 64 << 20
 
-// boundedBody fails when a body is longer than longestReply.
+// boundedBody fails when a body is longer than maxReplyBytes.
 type boundedBody struct {
 	io.ReadCloser
 	left int64
@@ -122,7 +122,7 @@ func (b *boundedBody) Read(p []byte) (int, error) {
 	if b.left -= int64(n); b.left < 0 {
 		return 0, &provider.Error{
 			Class:   ir.ClassBadRequest,
-			Message: fmt.Sprintf("the reply is longer than %d MiB", longestReply>>20), Billable: true,
+			Message: fmt.Sprintf("the reply is longer than %d MiB", maxReplyBytes>>20), Billable: true,
 		}
 	}
 	return n, err
@@ -407,8 +407,8 @@ func shorten(text string) string {
 	return text
 }
 
-// Reach sends a GET request and discards the response. It reports whether the
-// server is reachable and accepts the key.
+// Reach sends a GET request and discards the response. It returns an error
+// unless the server is reachable and accepts the key.
 func Reach(ctx context.Context, client *http.Client, url string, header http.Header) error {
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
 	if err != nil {

@@ -45,7 +45,7 @@ func newServer(o httptransport.Options, events func([]byte) ([]byte, error)) (se
 	}
 }
 
-// Reach reports whether the server is reachable and accepts the key. It is free of charge.
+// Reach returns an error unless the server is reachable and accepts the key. It is free of charge.
 func (s *server) Reach(ctx context.Context) error {
 	return httptransport.Reach(ctx, s.http, s.base+"models", nil)
 }

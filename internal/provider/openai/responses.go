@@ -142,8 +142,9 @@ func inResponse(code, message string) error {
 	return httptransport.ErrorFromStream(data)
 }
 
-// leastOutput is the smallest max_output_tokens that the server accepts. A lower limit of a request is raised to it.
-const leastOutput = 16
+// minOutputTokens is the smallest max_output_tokens that the server accepts. A lower limit of a request is raised to
+// it.
+const minOutputTokens = 16
 
 // responseParams returns the body of a request. Nothing is stored at the server (store: false), so each request has the
 // whole conversation.
@@ -154,7 +155,7 @@ func responseParams(req *provider.Request, names *httptransport.Names) api.Respo
 		p.Include = []api.ResponseIncludable{api.ResponseIncludableReasoningEncryptedContent}
 	}
 	if req.MaxTokens > 0 {
-		p.MaxOutputTokens = sdk.Int(int64(max(req.MaxTokens, leastOutput)))
+		p.MaxOutputTokens = sdk.Int(int64(max(req.MaxTokens, minOutputTokens)))
 	}
 	if req.System != "" {
 		p.Instructions = sdk.String(req.System)

@@ -200,7 +200,7 @@ func anthropicRules(raw []byte) error {
 	return nil
 }
 
-// filled reports whether content has blocks, none of which is an empty text.
+// filled returns an error unless content has blocks, none of which is an empty text.
 func filled(raw json.RawMessage, at string) error {
 	content, err := blocks(raw)
 	if err != nil {

@@ -20,13 +20,13 @@ import (
 
 // counted counts the events that are read.
 type counted struct {
-	*reporttest.Shelf
+	*reporttest.RecordingReader
 	events int
 }
 
 func (c *counted) Events(ctx context.Context, run journal.RunID, after journal.Seq) iter.Seq2[journal.Event, error] {
 	return func(yield func(journal.Event, error) bool) {
-		for e, err := range c.Shelf.Events(ctx, run, after) {
+		for e, err := range c.RecordingReader.Events(ctx, run, after) {
 			c.events++
 			if !yield(e, err) {
 				return
@@ -36,7 +36,7 @@ func (c *counted) Events(ctx context.Context, run journal.RunID, after journal.S
 }
 
 // writers opens writers of both records.
-func writers(dir string, source journal.Reader, shelf *reporttest.Shelf) map[string]*report.Writer {
+func writers(dir string, source journal.Reader, shelf *reporttest.RecordingReader) map[string]*report.Writer {
 	quiet := slog.New(slog.DiscardHandler)
 	return map[string]*report.Writer{
 		"audit": audit.New(audit.Options{
@@ -78,7 +78,7 @@ func TestRecordsContinueFromCheckpoints(t *testing.T) {
 			redacted := *recording.Program
 			redacted.Audit = &ir.Audit{RedactPatterns: []ir.Name{{Name: "[aeiou]{2}|[A-Z]"}}}
 			recording.Program = &redacted
-			shelf := &reporttest.Shelf{Appends: recording.Appends, Pinned: recording.Program}
+			shelf := &reporttest.RecordingReader{Appends: recording.Appends, Pinned: recording.Program}
 			whole, parts := t.TempDir(), t.TempDir()
 			for name, w := range writers(whole, shelf, shelf) {
 				if err := w.Record(t.Context(), recording.Appends...); err != nil {
@@ -87,7 +87,7 @@ func TestRecordsContinueFromCheckpoints(t *testing.T) {
 				w.Close()
 			}
 			for i, a := range recording.Appends {
-				so := &reporttest.Shelf{Appends: recording.Appends[:i+1], Pinned: recording.Program}
+				so := &reporttest.RecordingReader{Appends: recording.Appends[:i+1], Pinned: recording.Program}
 				for name, w := range writers(parts, so, so) {
 					if err := w.Record(t.Context(), a); err != nil {
 						t.Fatalf("%s: append %d: %v", name, i+1, err)
@@ -109,15 +109,15 @@ func TestRecordsContinueFromCheckpoints(t *testing.T) {
 func TestRecordsReadOnlyWhatFollowsTheCheckpoint(t *testing.T) {
 	recording := reporttest.Recorded(t, "loop")
 	last := len(recording.Appends) - 1
-	shelf := &reporttest.Shelf{Appends: recording.Appends[:last], Pinned: recording.Program}
+	shelf := &reporttest.RecordingReader{Appends: recording.Appends[:last], Pinned: recording.Program}
 	dir := t.TempDir()
 	for _, w := range writers(dir, shelf, shelf) {
 		if err := w.Record(t.Context(), recording.Appends[:last]...); err != nil {
 			t.Fatal(err)
 		}
 	}
-	all := &reporttest.Shelf{Appends: recording.Appends, Pinned: recording.Program}
-	source := &counted{Shelf: all}
+	all := &reporttest.RecordingReader{Appends: recording.Appends, Pinned: recording.Program}
+	source := &counted{RecordingReader: all}
 	for name, w := range writers(dir, source, all) {
 		source.events = 0
 		if err := w.Record(t.Context(), recording.Appends[last]); err != nil {
@@ -134,7 +134,7 @@ func TestRecordsIgnoreCheckpointsOfAnotherHistory(t *testing.T) {
 	recording := reporttest.Recorded(t, "loop")
 	half := len(recording.Appends) / 2
 	dir, want := t.TempDir(), t.TempDir()
-	shelf := &reporttest.Shelf{Appends: recording.Appends[:half], Pinned: recording.Program}
+	shelf := &reporttest.RecordingReader{Appends: recording.Appends[:half], Pinned: recording.Program}
 	for _, w := range writers(dir, shelf, shelf) {
 		if err := w.Record(t.Context(), recording.Appends[:half]...); err != nil {
 			t.Fatal(err)
@@ -149,7 +149,7 @@ func TestRecordsIgnoreCheckpointsOfAnotherHistory(t *testing.T) {
 		}
 		other = append(other, journal.Appended{Pos: a.Pos, Run: a.Run, Events: events})
 	}
-	shelf = &reporttest.Shelf{Appends: other, Pinned: recording.Program}
+	shelf = &reporttest.RecordingReader{Appends: other, Pinned: recording.Program}
 	for name, w := range writers(want, shelf, shelf) {
 		if err := w.Record(t.Context(), other...); err != nil {
 			t.Fatal(name, err)

@@ -22,7 +22,7 @@ const (
 // gateOpenedNames are the records of the kinds of gates.
 var gateOpenedNames = map[journal.GateKind]string{
 	journal.GatePerson: auditevent.GateOpened, journal.GateToolCall: auditevent.GateOpened,
-	journal.GateEvent: auditevent.WaitpointOpened, journal.GateInDoubt: auditevent.DoubtOpened,
+	journal.GateEvent: auditevent.WaitpointOpened, journal.GateOutcome: auditevent.UnknownOutcomeOpened,
 }
 
 // gateOpenedName returns the record of a gate that opens.
@@ -32,7 +32,7 @@ func gateOpenedName(ev *report.Event) string { return gateOpenedNames[ev.Step.Ga
 func (p *projector) gateOpened(ev *report.Event, f *fields) error {
 	x := &ev.Step.Gate.GateOpened
 	f.flag("not_a_step", !isStep(ev))
-	if g, ok := gateOf(ev.Step); ok && x.Kind != journal.GateInDoubt {
+	if g, ok := gateOf(ev.Step); ok && x.Kind != journal.GateOutcome {
 		f.text("waitpoint", g.Name)
 		f.text("on_timeout", string(g.OnTimeout))
 		approvers(f, g.Approvers)
@@ -168,8 +168,8 @@ const callQuestion = "May this call of a tool be made?"
 // has a record of its own.
 func gateDecidedName(ev *report.Event) string {
 	switch gate := ev.Step.Gate; {
-	case gate == nil && ev.Outcome == journal.OutcomeRerun, gate != nil && gate.Kind == journal.GateInDoubt:
-		return auditevent.DoubtDecided
+	case gate == nil && ev.Outcome == journal.OutcomeRerun, gate != nil && gate.Kind == journal.GateOutcome:
+		return auditevent.UnknownOutcomeDecided
 	case gate != nil && gate.Kind == journal.GateEvent:
 		if ev.Verdict().Method == plan.MethodTimeout {
 			return ""
@@ -185,7 +185,7 @@ func (p *projector) gateDecided(ev *report.Event, f *fields) error {
 	x := ev.Fact.(journal.GateDecided)
 	f.flag("not_a_step", !isStep(ev))
 	switch gateDecidedName(ev) {
-	case auditevent.DoubtDecided:
+	case auditevent.UnknownOutcomeDecided:
 		f.text("result", string(x.Outcome))
 		f.text("method", x.Method)
 		f.freeText("evidence", x.Note)

@@ -10,7 +10,7 @@ import (
 )
 
 // Budgets have the names that --raise takes, and money is in dollars.
-func TestPrettyBudgets(t *testing.T) {
+func TestPrettyShowsBudgetNamesAndDollars(t *testing.T) {
 	const file = `{"event":"budget_wait","step_id":"ask","timestamp":"2026-01-02T03:04:05.000Z","data":{"budget":"micro_dollars"}}
 {"event":"budget_raised","timestamp":"2026-01-02T03:04:06.000Z","data":{"actor":"eva","budget":"micro_dollars","to":3000000}}
 {"event":"budget_raised","timestamp":"2026-01-02T03:04:07.000Z","data":{"actor":"eva","budget":"tokens","to":200000}}

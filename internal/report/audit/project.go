@@ -254,7 +254,7 @@ func (p *projector) stateEdited(ev *report.Event, f *fields) error {
 	return p.value(f, "value", x.Value, shownBytes)
 }
 
-func signalReceived(f *fields, x journal.Signalled) {
+func signalReceived(f *fields, x journal.SignalReceived) {
 	f.text("signal", x.Event)
 	f.value("data", x.Data, someBytes)
 }

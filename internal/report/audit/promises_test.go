@@ -211,7 +211,9 @@ func TestWideRunsStayLinear(t *testing.T) {
 		}
 		add(journal.StepLeft{Place: at, Outcome: "ok"})
 		add(journal.RunFinished{Outcome: "ok"})
-		s := &reporttest.Shelf{Pinned: p, Appends: []journal.Appended{{Pos: 1, Run: reporttest.Run, Events: events}}}
+		s := &reporttest.RecordingReader{
+			Pinned: p, Appends: []journal.Appended{{Pos: 1, Run: reporttest.Run, Events: events}},
+		}
 		made, err := reporttest.Rebuild(t.Context(), writer(t.TempDir(), s), reporttest.Run)
 		if err != nil {
 			t.Fatal(err)

@@ -390,7 +390,7 @@ func (l *logReader) events(r *Record) {
 	switch r.Event {
 	case auditevent.StepStart:
 		l.open[r.StepID] = append(visits, openVisit{line: l.n, gate: data.Type == "gate"})
-	case auditevent.GateDecision, auditevent.DoubtDecided, auditevent.WaitpointTimeout:
+	case auditevent.GateDecision, auditevent.UnknownOutcomeDecided, auditevent.WaitpointTimeout:
 		if data.NotAStep {
 			break
 		}

@@ -164,7 +164,7 @@ func (p *projector) openLog(run *report.Run) *log {
 	if run.Program != nil {
 		l.audit = run.Program.Audit
 	}
-	l.rules = redact.Of(false, run.Audits()...)
+	l.rules = redact.ForAudits(false, run.Audits()...)
 	run.Data = l
 	return l
 }

@@ -28,7 +28,7 @@ var update = flag.Bool("update", false, "write the expected audit logs anew")
 // The clock of the writer does not advance, so that it does no maintenance by itself.
 func frozen() time.Time { return time.Unix(0, 0) }
 
-func writer(dir string, s *reporttest.Shelf) *audit.Writer {
+func writer(dir string, s *reporttest.RecordingReader) *audit.Writer {
 	return audit.New(audit.Options{
 		Dir: dir, Source: s, Program: s.Program, Now: frozen, Log: slog.New(slog.NewTextHandler(io.Discard, nil)),
 	})
@@ -37,7 +37,7 @@ func writer(dir string, s *reporttest.Shelf) *audit.Writer {
 func undisturbed(t testing.TB, r *reporttest.Recording) map[string]string {
 	t.Helper()
 	dir := t.TempDir()
-	s := &reporttest.Shelf{Pinned: r.Program}
+	s := &reporttest.RecordingReader{Pinned: r.Program}
 	w := writer(dir, s)
 	for _, a := range r.Appends {
 		s.Appends = append(s.Appends, a)
@@ -113,12 +113,12 @@ func TestEveryRecordHashesThePreviousOne(t *testing.T) {
 
 // Whatever a dead writer leaves, torn lines included, the next one completes it to
 // the same log.
-func TestContinueAfterCrash(t *testing.T) {
+func TestLogIsCompletedAfterACrash(t *testing.T) {
 	for _, r := range reporttest.All(t) {
 		want := undisturbed(t, r)
 		for at := range r.Appends {
 			dir := t.TempDir()
-			s := &reporttest.Shelf{Pinned: r.Program}
+			s := &reporttest.RecordingReader{Pinned: r.Program}
 			first := writer(dir, s)
 			for _, a := range r.Appends[:at] {
 				s.Appends = append(s.Appends, a)
@@ -159,7 +159,7 @@ func TestDeletedLogsAreRebuiltByteForByte(t *testing.T) {
 	for _, r := range reporttest.All(t) {
 		want := undisturbed(t, r)
 		dir := filepath.Join(t.TempDir(), "audit")
-		w := writer(dir, &reporttest.Shelf{Pinned: r.Program, Appends: r.Appends})
+		w := writer(dir, &reporttest.RecordingReader{Pinned: r.Program, Appends: r.Appends})
 		made, err := reporttest.Rebuild(t.Context(), w, reporttest.Run)
 		if err != nil {
 			t.Fatal(err)

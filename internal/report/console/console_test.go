@@ -54,7 +54,7 @@ func shown(r *reporttest.Recording) recording {
 }
 
 func (r recording) options() console.Options {
-	return console.Options{Run: run, Source: &reporttest.Shelf{Appends: r.Appends}, Outline: r.outline}
+	return console.Options{Run: run, Source: &reporttest.RecordingReader{Appends: r.Appends}, Outline: r.outline}
 }
 
 func feed(t testing.TB, s report.Sink, appends []journal.Appended) {
@@ -488,8 +488,8 @@ func TestTallFanOutLeavesNoStaleLines(t *testing.T) {
 	size := console.Size{Columns: 80, Rows: 10}
 	v := &terminal{height: size.Rows}
 	now := time.UnixMilli(1000)
-	l := console.NewLive(v, console.Options{Run: run, Source: &reporttest.Shelf{}}, func() console.Size { return size },
-		func() time.Time { return now })
+	options := console.Options{Run: run, Source: &reporttest.RecordingReader{}}
+	l := console.NewLive(v, options, func() console.Size { return size }, func() time.Time { return now })
 	p := console.NewProgress(run, nil)
 	seq := journal.Seq(0)
 	take := func(facts ...journal.Fact) {

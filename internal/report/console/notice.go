@@ -23,31 +23,31 @@ type Event string
 
 // Events.
 const (
-	RunStarted   Event = "run.started"
-	RunFinished  Event = "run.finished"
-	RunClaimed   Event = "run.claimed" // another process drives it now
-	StepStarted  Event = "step.started"
-	StepFinished Event = "step.finished"
-	StepSkipped  Event = "step.skipped"
-	StepRetrying Event = "step.retrying"
-	StepLost     Event = "step.lost" // its process died
-	ModelReplied Event = "model.replied"
-	ModelRetried Event = "model.retried" // a call failed and is repeated
-	ToolProgress Event = "tool.progress"
-	ToolFinished Event = "tool.finished"
-	ScriptRuns   Event = "script.started" // a script of the project is about to run
-	StepMessage  Event = "step.said"      // a message that the author wrote
-	BranchChosen Event = "branch.chosen"  // by a decision
-	WaitStarted  Event = "wait.started"
-	WaitFinished Event = "wait.finished"
-	Signalled    Event = "event.received" // nothing waits for it yet
-	Paused       Event = "run.paused"
-	Continued    Event = "run.continued"
-	Cancelling   Event = "run.cancelling"
-	BudgetRaised Event = "budget.raised"
-	StateEdited  Event = "state.edited"
-	Rewound      Event = "run.rewound" // to an earlier step
-	InputRefused Event = "input.refused"
+	RunStarted     Event = "run.started"
+	RunFinished    Event = "run.finished"
+	RunClaimed     Event = "run.claimed" // another process drives it now
+	StepStarted    Event = "step.started"
+	StepFinished   Event = "step.finished"
+	StepSkipped    Event = "step.skipped"
+	StepRetrying   Event = "step.retrying"
+	StepLost       Event = "step.lost" // its process died
+	ModelReplied   Event = "model.replied"
+	ModelRetried   Event = "model.retried" // a call failed and is repeated
+	ToolProgress   Event = "tool.progress"
+	ToolFinished   Event = "tool.finished"
+	ScriptRuns     Event = "script.started" // a script of the project is about to run
+	StepMessage    Event = "step.said"      // a message that the author wrote
+	BranchChosen   Event = "branch.chosen"  // by a decision
+	WaitStarted    Event = "wait.started"
+	WaitFinished   Event = "wait.finished"
+	SignalReceived Event = "event.received" // nothing waits for it yet
+	Paused         Event = "run.paused"
+	Continued      Event = "run.continued"
+	Canceling      Event = "run.cancelling"
+	BudgetRaised   Event = "budget.raised"
+	StateEdited    Event = "state.edited"
+	Rewound        Event = "run.rewound" // to an earlier step
+	InputRefused   Event = "input.refused"
 )
 
 // kindDecision is the kind of steps that only choose the next one.
@@ -247,12 +247,12 @@ var phrases = map[Event]phrase{
 	ToolFinished: func(n *Notice, _ *Style) (string, report.Color) { return n.toolFinished() },
 	WaitStarted:  func(n *Notice, s *Style) (string, report.Color) { return n.waits(s), report.Amber },
 	WaitFinished: func(n *Notice, _ *Style) (string, report.Color) { return n.decided() },
-	Signalled: inColor(report.Plain, func(n *Notice) string {
+	SignalReceived: inColor(report.Plain, func(n *Notice) string {
 		return "event " + n.Signal + " received" + n.actor(" from ") + "; nothing waits for it yet"
 	}),
 	Paused:    inColor(report.Amber, func(n *Notice) string { return "paused" + n.bySuffix() }),
 	Continued: inColor(report.Plain, func(n *Notice) string { return "continued" + n.bySuffix() }),
-	Cancelling: inColor(report.Amber, func(n *Notice) string {
+	Canceling: inColor(report.Amber, func(n *Notice) string {
 		return "cancellation requested" + n.bySuffix() + reasonSuffix(n.Reason)
 	}),
 	BudgetRaised: inColor(report.Plain, func(n *Notice) string {

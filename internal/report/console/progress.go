@@ -158,7 +158,7 @@ var handlers = map[report.EventType]func(p *Progress, ev *report.Event){
 	report.RunContinued:   func(p *Progress, ev *report.Event) { p.paused = false; p.add(ev, Continued) },
 	report.RunRewound:     of(Rewound, func(n *Notice, x journal.Rewound) { n.Step = x.Step }),
 	report.StateEdited:    of(StateEdited, func(n *Notice, x journal.StateEdited) { n.Variable = x.Path }),
-	report.SignalReceived: of(Signalled, func(n *Notice, x journal.Signalled) { n.Signal = x.Event }),
+	report.SignalReceived: of(SignalReceived, func(n *Notice, x journal.SignalReceived) { n.Signal = x.Event }),
 	report.InputRefused: of(InputRefused,
 		func(n *Notice, x journal.InputRefused) { n.Reason, n.Error = x.Input, x.Why }),
 	report.BudgetRaised: of(BudgetRaised,
@@ -470,7 +470,7 @@ var callOutcomes = map[report.Answer]journal.Outcome{
 func (p *Progress) cancelRequested(ev *report.Event) {
 	if x := ev.Fact.(journal.CancelRequested); x.Frame == "" && !x.Below {
 		p.stopping = true
-		n := p.add(ev, Cancelling)
+		n := p.add(ev, Canceling)
 		n.Reason = x.Reason
 	}
 }

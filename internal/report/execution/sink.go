@@ -509,7 +509,7 @@ func (w *Writer) save(r *record) error {
 	return err
 }
 
-// restore returns the record of a run as its checkpoint has it; nil if there is none that fits.
+// restore returns the record of a run from its checkpoint; nil if no checkpoint fits.
 func (w *Writer) restore(ctx context.Context, run journal.RunID) (*record, error) {
 	if w.Dir == "" || !filepath.IsLocal(string(run)) {
 		return nil, nil

@@ -40,7 +40,7 @@ func (t *Tracer) Restore(raw []byte) error {
 				return nil, err
 			}
 			if t.o.Content {
-				open.rules = redact.Of(true, run.Audits()...)
+				open.rules = redact.ForAudits(true, run.Audits()...)
 			}
 			return open, nil
 		},

@@ -226,7 +226,7 @@ func TestParseTraceParent(t *testing.T) {
 	}
 }
 
-func TestTraceOf(t *testing.T) {
+func TestEveryRunHasATraceID(t *testing.T) {
 	if got := TraceOf("0af76519-16cd-43dd-8448-eb211c80319c"); got[0] != 0x0a || got[15] != 0x9c {
 		t.Errorf("%x", got)
 	}

@@ -76,8 +76,8 @@ const (
 	variableContent  = "OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT"
 )
 
-// Asked reports whether telemetry may be enabled. It is cheap.
-func Asked(getenv func(string) string) bool {
+// MayBeEnabled reports whether telemetry may be enabled. It is cheap.
+func MayBeEnabled(getenv func(string) string) bool {
 	for _, name := range []string{VariableEndpoint, variableTraces, variableMetrics} {
 		if strings.TrimSpace(getenv(name)) != "" {
 			return !strings.EqualFold(strings.TrimSpace(getenv("OTEL_SDK_DISABLED")), "true")
@@ -95,7 +95,7 @@ const defaultMaxBytes = 64 << 10
 func FromEnvironment(getenv func(string) string) *Settings {
 	e := &environment{getenv: getenv, s: &Settings{Share: 1}}
 	s := e.s
-	if !Asked(getenv) {
+	if !MayBeEnabled(getenv) {
 		return s
 	}
 	s.Traces = e.endpoint("TRACES", "v1/traces")

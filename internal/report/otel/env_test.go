@@ -88,7 +88,7 @@ func TestVariablesHaveTheirStandardMeaning(t *testing.T) {
 			if diff := cmp.Diff(c.want, s.Traces); diff != "" || len(s.Problems) > 0 {
 				t.Errorf("%v\n%s", s.Problems, diff)
 			}
-			if asked := otel.Asked(c.env.getenv); !asked && s.Enabled() {
+			if asked := otel.MayBeEnabled(c.env.getenv); !asked && s.Enabled() {
 				t.Error("it is not asked for, and enabled")
 			}
 		})

@@ -219,7 +219,7 @@ func (g *growing) commit(appends []journal.Appended) {
 func (g *growing) Events(ctx context.Context, run journal.RunID, after journal.Seq) iter.Seq2[journal.Event, error] {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	return (&reporttest.Shelf{Appends: g.appends}).Events(ctx, run, after)
+	return (&reporttest.RecordingReader{Appends: g.appends}).Events(ctx, run, after)
 }
 
 // A storage folder that was removed is not created again: it would lack the signature of its owner.
@@ -544,7 +544,7 @@ func TestUnreadableJournalIsReported(t *testing.T) {
 
 // slow is a journal whose first read is slow.
 type slow struct {
-	*reporttest.Shelf
+	*reporttest.RecordingReader
 	began chan struct{}
 	once  sync.Once
 }
@@ -553,7 +553,7 @@ func (s *slow) Events(ctx context.Context, run journal.RunID, after journal.Seq)
 	first := false
 	s.once.Do(func() { first = true })
 	if !first {
-		return s.Shelf.Events(ctx, run, after)
+		return s.RecordingReader.Events(ctx, run, after)
 	}
 	return func(yield func(journal.Event, error) bool) {
 		close(s.began)
@@ -566,7 +566,9 @@ func (s *slow) Events(ctx context.Context, run journal.RunID, after journal.Seq)
 func TestUnreadEventsAreMarkedUndeliveredAtClose(t *testing.T) {
 	r := reporttest.Recorded(t, "linear")
 	dir := t.TempDir()
-	source := &slow{Shelf: &reporttest.Shelf{Pinned: r.Program, Appends: r.Appends}, began: make(chan struct{})}
+	source := &slow{
+		RecordingReader: &reporttest.RecordingReader{Pinned: r.Program, Appends: r.Appends}, began: make(chan struct{}),
+	}
 	l := newLife(t, dir, r.Program, variables{"OTEL_BSP_SCHEDULE_DELAY": "1"}.at(reporttest.NewCollector(t)),
 		func(o *otel.Options) { o.Source = source })
 	l.Appended(reporttest.Run, 1)
@@ -752,7 +754,7 @@ func TestSpansAreRedactedAsWorkflowsAsk(t *testing.T) {
 }
 
 // Names depend on the selected version of the conventions.
-func TestLatestConventions(t *testing.T) {
+func TestNamesFollowTheSelectedConventions(t *testing.T) {
 	r := reporttest.Recorded(t, "agent-with-tools")
 	c := export(t, r, variables{"OTEL_SEMCONV_STABILITY_OPT_IN": "http, gen_ai_latest_experimental"}, nil)
 	golden(t, filepath.Join("testdata", "latest", "agent-with-tools.txt"), []byte(metrics(c.Metrics())))
@@ -806,7 +808,7 @@ func TestContinuedRunsLinkToTheirOrigin(t *testing.T) {
 }
 
 // Every process samples the same traces; metrics cover all runs.
-func TestSampledRuns(t *testing.T) {
+func TestUnsampledRunsCountInMetrics(t *testing.T) {
 	r := reporttest.Recorded(t, "linear")
 	c := export(t, r, variables{"OTEL_TRACES_SAMPLER": "always_off"}, nil)
 	if len(c.Spans()) > 0 || !strings.Contains(metrics(c.Metrics()), "espalier.runs") {

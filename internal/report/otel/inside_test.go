@@ -57,13 +57,13 @@ func TestSpansInsideATask(t *testing.T) {
 	}
 	reply := func(after journal.Millis, settles int, model, provider string) {
 		cool := 0.25
-		asked := &journal.Asked{
+		asked := &journal.RequestParams{
 			Server: "models.example.com", MaxTokens: 1000, Temperature: &cool,
 			JSON: model == "claude-1",
 		}
 		note(after, journal.NoteReply,
 			journal.Reply{
-				ID: "msg-" + model, Asked: asked, Model: model, Provider: provider, Stop: "done",
+				ID: "msg-" + model, RequestParams: asked, Model: model, Provider: provider, Stop: "done",
 				Usage: journal.Tokens{Input: 10, Output: 5, CacheRead: 4},
 			}, settles,
 			journal.Usage{ModelCalls: 1, InputTokens: 14, OutputTokens: 5, MicroDollars: 200})

@@ -44,12 +44,12 @@ func (v variables) at(c *reporttest.Collector) variables {
 // life is a process that exports a number of appends of a recording.
 type life struct {
 	*otel.Exporter
-	shelf *reporttest.Shelf
+	shelf *reporttest.RecordingReader
 }
 
 func newLife(t *testing.T, dir string, p *ir.Program, env variables, change func(*otel.Options)) *life {
 	t.Helper()
-	l := &life{shelf: &reporttest.Shelf{Pinned: p}}
+	l := &life{shelf: &reporttest.RecordingReader{Pinned: p}}
 	o := otel.Options{
 		Settings: otel.FromEnvironment(env.getenv), Dir: dir, Source: l.shelf, Program: l.shelf.Program,
 		Process: "process", Gone: func(journal.Owner) bool { return true }, Version: func() string { return "1.2.3" },

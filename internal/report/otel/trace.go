@@ -218,7 +218,7 @@ var happenings = map[report.EventType]struct {
 func (t *Tracer) runStarted(ev *report.Event) {
 	open := &openRun{ID: SpanOf(t.root, ev.Run.ID)}
 	if t.o.Content {
-		open.rules = redact.Of(true, ev.Run.Audits()...)
+		open.rules = redact.ForAudits(true, ev.Run.Audits()...)
 	}
 	ev.Run.Data = open
 	if x, ok := ev.Fact.(journal.RunStarted); ok && t.o.Origin != nil {
@@ -462,7 +462,7 @@ func (t *Tracer) agentEnded(task *openTask, who *actor, at journal.Millis, resul
 	label := cmp.Or(who.Name, task.step.Name)
 	span := t.child(who.Parent, who.ID, invokeAgent+" "+label, who.At, at, t.and(t.attrs(
 		operation, invokeAgent, genAIAgent, label, agentID, who.Name, agentRole, who.Role,
-		requestModel, bare(who.Model),
+		requestModel, modelBaseName(who.Model),
 		workflowName, task.step.Run.Name, runID, string(task.step.Run.ID), stepID, task.step.Path,
 		attempt, int64(task.Work.Attempt+1), outcome, result,
 		inputTokens, who.Used.InputTokens, outputTokens, who.Used.OutputTokens,
@@ -558,7 +558,7 @@ func (t *Tracer) called(task *openTask, n int, h hold, at journal.Millis, c call
 	delete(task.Held, n)
 	who, step := h.Who, task.step
 	who.HasSpan = true
-	asked, by := bare(who.Model), ""
+	asked, by := modelBaseName(who.Model), ""
 	if i := strings.IndexByte(who.Model, '/'); i > 0 {
 		by = who.Model[:i]
 	}
@@ -585,7 +585,7 @@ func (t *Tracer) called(task *openTask, n int, h hold, at journal.Millis, c call
 			span.Attributes = t.and(span.Attributes, cacheReadTokens, u.CacheRead, cacheWriteTokens, u.CacheWrite)
 		}
 		span.Attributes = t.and(span.Attributes, responseID, c.reply.ID)
-		if a := c.reply.Asked; a != nil {
+		if a := c.reply.RequestParams; a != nil {
 			span.Attributes = t.and(span.Attributes, serverAddress, a.Server, outputType,
 				map[bool]string{true: "json", false: "text"}[a.JSON])
 			if a.MaxTokens > 0 {
@@ -838,7 +838,7 @@ func (t *Tracer) rules(run *report.Run) *redact.Rules {
 	if open, ok := run.Data.(*openRun); ok {
 		return open.rules
 	}
-	return redact.Of(true, run.Audits()...)
+	return redact.ForAudits(true, run.Audits()...)
 }
 
 // version returns the version of a run's workflow; "" if it is not known.
@@ -852,5 +852,5 @@ func version(run *report.Run) string {
 // dollars returns the cost of a usage in dollars.
 func dollars(u journal.Usage) float64 { return float64(u.MicroDollars) / 1e6 }
 
-// bare returns a model's name without that of its provider.
-func bare(model string) string { return model[strings.IndexByte(model, '/')+1:] }
+// modelBaseName returns the name of a model without the name of its provider.
+func modelBaseName(model string) string { return model[strings.IndexByte(model, '/')+1:] }

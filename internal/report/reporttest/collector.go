@@ -187,7 +187,7 @@ func idsAsBase64(v any) error {
 // Spans returns all spans in the order in which they were received.
 func (c *Collector) Spans() []*tracepb.Span {
 	var out []*tracepb.Span
-	for r := range came(c, &c.traces, (*tracepb.TracesData).GetResourceSpans) {
+	for r := range received(c, &c.traces, (*tracepb.TracesData).GetResourceSpans) {
 		for _, s := range r.ScopeSpans {
 			out = append(out, s.Spans...)
 		}
@@ -198,7 +198,7 @@ func (c *Collector) Spans() []*tracepb.Span {
 // Resources returns the resources of all traces.
 func (c *Collector) Resources() []map[string]string {
 	var out []map[string]string
-	for r := range came(c, &c.traces, (*tracepb.TracesData).GetResourceSpans) {
+	for r := range received(c, &c.traces, (*tracepb.TracesData).GetResourceSpans) {
 		out = append(out, Attributes(r.Resource.GetAttributes()))
 	}
 	return out
@@ -207,7 +207,7 @@ func (c *Collector) Resources() []map[string]string {
 // Metrics returns all metrics.
 func (c *Collector) Metrics() []*metricspb.Metric {
 	var out []*metricspb.Metric
-	for r := range came(c, &c.metrics, (*metricspb.MetricsData).GetResourceMetrics) {
+	for r := range received(c, &c.metrics, (*metricspb.MetricsData).GetResourceMetrics) {
 		for _, s := range r.ScopeMetrics {
 			out = append(out, s.Metrics...)
 		}
@@ -215,8 +215,8 @@ func (c *Collector) Metrics() []*metricspb.Metric {
 	return out
 }
 
-// came returns what requests had of each resource.
-func came[Data, Part any](c *Collector, all *[]Data, parts func(Data) []Part) iter.Seq[Part] {
+// received iterates over the parts of all received data.
+func received[Data, Part any](c *Collector, all *[]Data, parts func(Data) []Part) iter.Seq[Part] {
 	return func(yield func(Part) bool) {
 		c.mu.Lock()
 		defer c.mu.Unlock()

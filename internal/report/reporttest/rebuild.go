@@ -15,7 +15,7 @@ type Deriver interface {
 	) error
 }
 
-// Rebuild returns the records of a root run and of its children as the journal has them, whatever is on disk.
+// Rebuild returns the records of a root run and of its children from the journal, whatever is on disk.
 func Rebuild(ctx context.Context, w Deriver, run journal.RunID) (map[journal.RunID][]byte, error) {
 	all := map[journal.RunID][]byte{}
 	err := w.Derive(ctx, run, func(run *report.Run, line []byte) error {

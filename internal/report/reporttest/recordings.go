@@ -64,8 +64,8 @@ func Recorded(t testing.TB, name string) *Recording {
 	return r
 }
 
-// Shelf is a journal.Reader that holds recordings. Methods that it does not define panic.
-type Shelf struct {
+// RecordingReader is a journal.Reader of recordings. Methods that it does not define panic.
+type RecordingReader struct {
 	journal.Reader
 	Appends []journal.Appended
 	Blobs   map[string][]byte
@@ -74,7 +74,9 @@ type Shelf struct {
 }
 
 // Events returns the events of a run, and counts its calls.
-func (s *Shelf) Events(_ context.Context, run journal.RunID, after journal.Seq) iter.Seq2[journal.Event, error] {
+func (s *RecordingReader) Events(
+	_ context.Context, run journal.RunID, after journal.Seq,
+) iter.Seq2[journal.Event, error] {
 	s.Reads++
 	return func(yield func(journal.Event, error) bool) {
 		for _, a := range s.Appends {
@@ -88,7 +90,7 @@ func (s *Shelf) Events(_ context.Context, run journal.RunID, after journal.Seq) 
 }
 
 // Blob returns a blob of Blobs.
-func (s *Shelf) Blob(_ context.Context, hash string) ([]byte, error) {
+func (s *RecordingReader) Blob(_ context.Context, hash string) ([]byte, error) {
 	if b, ok := s.Blobs[hash]; ok {
 		return b, nil
 	}
@@ -96,7 +98,7 @@ func (s *Shelf) Blob(_ context.Context, hash string) ([]byte, error) {
 }
 
 // Last returns the last position.
-func (s *Shelf) Last(context.Context) (journal.Pos, error) {
+func (s *RecordingReader) Last(context.Context) (journal.Pos, error) {
 	if len(s.Appends) == 0 {
 		return 0, nil
 	}
@@ -104,7 +106,7 @@ func (s *Shelf) Last(context.Context) (journal.Pos, error) {
 }
 
 // Program returns Pinned for every hash.
-func (s *Shelf) Program(context.Context, string) (*ir.Program, error) { return s.Pinned, nil }
+func (s *RecordingReader) Program(context.Context, string) (*ir.Program, error) { return s.Pinned, nil }
 
 // Golden compares a text with a file; with update it writes the file first.
 func Golden(t testing.TB, path, got string, update bool) {

@@ -86,7 +86,7 @@ func BenchmarkRecord(b *testing.B) {
 	dir := b.TempDir()
 	b.ReportAllocs()
 	for i := 0; b.Loop(); i++ {
-		w := writer(dir, &reporttest.Shelf{Pinned: p})
+		w := writer(dir, &reporttest.RecordingReader{Pinned: p})
 		id := journal.RunID(fmt.Sprintf("bench-%d", i))
 		for _, a := range appends {
 			a.Run = id
@@ -106,7 +106,7 @@ func BenchmarkManyRuns(b *testing.B) {
 	events := 0
 	b.ReportAllocs()
 	for round := 0; b.Loop(); round++ {
-		w := writer(b.TempDir(), &reporttest.Shelf{Pinned: p})
+		w := writer(b.TempDir(), &reporttest.RecordingReader{Pinned: p})
 		for _, a := range appends {
 			for i := range 1000 {
 				a.Run = journal.RunID(fmt.Sprintf("bench-%d", i))
@@ -125,7 +125,7 @@ func BenchmarkManyRuns(b *testing.B) {
 func BenchmarkCatchUp(b *testing.B) {
 	p, appends := steps("bench", 1000)
 	dir := b.TempDir()
-	s := &reporttest.Shelf{Pinned: p, Appends: appends}
+	s := &reporttest.RecordingReader{Pinned: p, Appends: appends}
 	w := writer(dir, s)
 	defer w.Close()
 	events := 0
@@ -143,7 +143,7 @@ func BenchmarkWaiting(b *testing.B) {
 	p, appends := steps("bench", 2)
 	const n = 20_000
 	for b.Loop() {
-		w := writer(b.TempDir(), &reporttest.Shelf{Pinned: p})
+		w := writer(b.TempDir(), &reporttest.RecordingReader{Pinned: p})
 		var before, after runtime.MemStats
 		runtime.GC()
 		runtime.ReadMemStats(&before)

@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-func TestRawValues(t *testing.T) {
+func TestRawValuesAreCompactedWithoutHTMLEscapes(t *testing.T) {
 	for raw, want := range map[string]string{
 		``:                         `null`,
 		`{"a": [1,` + "\n" + `2]}`: `{"a":[1,2]}`,

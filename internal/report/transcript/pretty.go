@@ -62,13 +62,13 @@ func (p *Printer) Print(events iter.Seq2[Event, error]) error {
 			p.w.Flush()
 			return err
 		default:
-			p.remarked(&e)
+			p.printWithRemarks(&e)
 		}
 	}
 	for _, key := range slices.SortedFunc(maps.Keys(p.parts), openStep.compare) {
 		p.message(p.parts[key])
 	}
-	p.remarked(nil)
+	p.printWithRemarks(nil)
 	return p.w.Flush()
 }
 
@@ -151,8 +151,8 @@ func (p *Printer) took(e *Event) (time.Duration, bool) {
 	return e.Timestamp.Sub(at), ok && !at.IsZero() && !e.Timestamp.IsZero()
 }
 
-// remarked prints an event, which is nil at the end, with the remarks around it.
-func (p *Printer) remarked(e *Event) {
+// printWithRemarks prints an event, which is nil at the end, with the remarks around it.
+func (p *Printer) printWithRemarks(e *Event) {
 	var before, after []string
 	if p.o.Remarks != nil && (e == nil || !e.Timestamp.IsZero() && !e.streamed()) {
 		before, after = p.o.Remarks(e)

@@ -67,7 +67,7 @@ var positions = report.ReaderData{
 
 // newPosition returns the start of a file, with the redaction rules of its run.
 func newPosition(run *report.Run) *position {
-	return &position{rules: redact.Of(false, run.Audits()...)}
+	return &position{rules: redact.ForAudits(false, run.Audits()...)}
 }
 
 // position is the end of a file.

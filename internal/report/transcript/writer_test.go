@@ -36,14 +36,14 @@ func quiet() *slog.Logger { return slog.New(slog.NewTextHandler(io.Discard, nil)
 // frozen is a clock that does not advance.
 func frozen() time.Time { return time.Unix(0, 0) }
 
-func writer(dir string, s *reporttest.Shelf) *transcript.Writer {
+func writer(dir string, s *reporttest.RecordingReader) *transcript.Writer {
 	return transcript.New(transcript.Options{Dir: dir, Source: s, Program: s.Program, Log: quiet(), Now: frozen})
 }
 
 // write records appends one by one.
 func write(t testing.TB, dir string, r *reporttest.Recording, from, to int) {
 	t.Helper()
-	s := &reporttest.Shelf{Pinned: r.Program, Appends: r.Appends[:from]}
+	s := &reporttest.RecordingReader{Pinned: r.Program, Appends: r.Appends[:from]}
 	w := writer(dir, s)
 	for _, a := range r.Appends[from:to] {
 		s.Appends = append(s.Appends, a)
@@ -265,7 +265,7 @@ func put(t testing.TB, dir, name, text string) {
 
 func catchUp(t testing.TB, dir string, r *reporttest.Recording) {
 	t.Helper()
-	w := writer(dir, &reporttest.Shelf{Pinned: r.Program, Appends: r.Appends})
+	w := writer(dir, &reporttest.RecordingReader{Pinned: r.Program, Appends: r.Appends})
 	if err := w.CatchUp(t.Context(), reporttest.Run); err != nil {
 		t.Fatal(err)
 	}
@@ -296,7 +296,7 @@ func TestContinueWithLaterAppends(t *testing.T) {
 func TestRepeatedAppendsAreIgnored(t *testing.T) {
 	r := reporttest.Recorded(t, "child")
 	dir := t.TempDir()
-	s := &reporttest.Shelf{Pinned: r.Program, Appends: r.Appends}
+	s := &reporttest.RecordingReader{Pinned: r.Program, Appends: r.Appends}
 	w := writer(dir, s)
 	for range 3 {
 		for _, a := range r.Appends {
@@ -320,7 +320,7 @@ func TestBatchesWriteTheSameFiles(t *testing.T) {
 		want := undisturbed(t, r)
 		for _, size := range []int{2, 3, 1000} {
 			dir := t.TempDir()
-			s := &reporttest.Shelf{Pinned: r.Program, Appends: r.Appends}
+			s := &reporttest.RecordingReader{Pinned: r.Program, Appends: r.Appends}
 			w := writer(dir, s)
 			for part := range slices.Chunk(r.Appends, size) {
 				if err := w.Record(t.Context(), part...); err != nil {
@@ -350,7 +350,7 @@ func TestBatchWithOneUnwritableRun(t *testing.T) {
 	r := reporttest.Recorded(t, "linear")
 	want := undisturbed(t, r)[string(reporttest.Run)+".jsonl"]
 	dir := t.TempDir()
-	s := &reporttest.Shelf{Pinned: r.Program}
+	s := &reporttest.RecordingReader{Pinned: r.Program}
 	const n = 5
 	for i, a := range r.Appends {
 		for run := range n {
@@ -411,10 +411,10 @@ func TestBatchWithOneUnwritableRun(t *testing.T) {
 }
 
 // Appends may overlap: another store may group events differently.
-func TestOverlappingAppends(t *testing.T) {
+func TestOverlappingAppendsAreWrittenOnce(t *testing.T) {
 	r := reporttest.Recorded(t, "child")
 	dir := t.TempDir()
-	w := writer(dir, &reporttest.Shelf{Pinned: r.Program, Appends: r.Appends})
+	w := writer(dir, &reporttest.RecordingReader{Pinned: r.Program, Appends: r.Appends})
 	all := journal.Appended{Run: reporttest.Run}
 	for _, a := range r.Appends {
 		all.Pos, all.Events = a.Pos, append(all.Events, a.Events...)
@@ -439,7 +439,7 @@ func noneAside(t testing.TB, dir string) {
 // A run is read once to catch up, however much is missing.
 func TestCatchUpReadsARunOnce(t *testing.T) {
 	r := reporttest.Recorded(t, "loop")
-	s := &reporttest.Shelf{Pinned: r.Program, Appends: r.Appends}
+	s := &reporttest.RecordingReader{Pinned: r.Program, Appends: r.Appends}
 	w := writer(t.TempDir(), s)
 	for _, a := range r.Appends[1:] {
 		if err := w.Record(t.Context(), a); err != nil {
@@ -503,7 +503,7 @@ func TestFilesChangedByOthers(t *testing.T) {
 	} {
 		for at := 1; at < len(r.Appends); at++ {
 			dir := t.TempDir()
-			s := &reporttest.Shelf{Pinned: r.Program}
+			s := &reporttest.RecordingReader{Pinned: r.Program}
 			w := writer(dir, s)
 			for i, a := range r.Appends {
 				if i == at {
@@ -540,7 +540,7 @@ func TestDeletedFileDuringLongAppend(t *testing.T) {
 		second.Events = append(second.Events, a.Events...)
 	}
 	dir := t.TempDir()
-	s := &reporttest.Shelf{Pinned: p, Appends: []journal.Appended{appends[0], second}}
+	s := &reporttest.RecordingReader{Pinned: p, Appends: []journal.Appended{appends[0], second}}
 	w := writer(dir, s)
 	if err := w.Record(t.Context(), s.Appends[0]); err != nil {
 		t.Fatal(err)
@@ -576,7 +576,7 @@ func TestConcurrentWritersProduceOneTranscript(t *testing.T) {
 					return
 				}
 				defer lock.Close()
-				s := &reporttest.Shelf{Pinned: r.Program, Appends: r.Appends}
+				s := &reporttest.RecordingReader{Pinned: r.Program, Appends: r.Appends}
 				w := transcript.New(transcript.Options{
 					Dir: dir, Source: s, Program: s.Program, Lock: lock,
 					Log: quiet(), Now: frozen,
@@ -620,7 +620,7 @@ func TestUnwritableFileIsRetried(t *testing.T) {
 	if err := os.Mkdir(filepath.Join(dir, name), 0o700); err != nil { // a file of that name cannot be opened
 		t.Fatal(err)
 	}
-	s := &reporttest.Shelf{Pinned: r.Program}
+	s := &reporttest.RecordingReader{Pinned: r.Program}
 	now := time.Unix(100, 0)
 	w := transcript.New(transcript.Options{
 		Dir: dir, Source: s, Program: s.Program, Log: quiet(),
@@ -664,7 +664,7 @@ func TestIdleWritesWhatFailedBefore(t *testing.T) {
 	if err := os.Mkdir(filepath.Join(dir, name), 0o700); err != nil {
 		t.Fatal(err)
 	}
-	s := &reporttest.Shelf{Pinned: r.Program, Appends: r.Appends}
+	s := &reporttest.RecordingReader{Pinned: r.Program, Appends: r.Appends}
 	w := writer(dir, s)
 	for _, a := range r.Appends {
 		if err := w.Record(t.Context(), a); err == nil {
@@ -696,7 +696,7 @@ func TestPositionBeyondTheJournalIsIgnored(t *testing.T) {
 	r := reporttest.Recorded(t, "linear")
 	for text, want := range map[string]journal.Pos{"2\n": 2, "99\n": 0, "x": 0, "-1": 0, "": 0} {
 		put(t, dir, ".position", text)
-		if pos, err := writer(dir, &reporttest.Shelf{
+		if pos, err := writer(dir, &reporttest.RecordingReader{
 			Pinned:  r.Program,
 			Appends: r.Appends,
 		}).Position(t.Context()); pos != want || err != nil {
@@ -705,10 +705,10 @@ func TestPositionBeyondTheJournalIsIgnored(t *testing.T) {
 	}
 }
 
-func TestRunsWithoutTranscript(t *testing.T) {
+func TestSkippedRunsHaveNoTranscript(t *testing.T) {
 	r := reporttest.Recorded(t, "loop")
 	dir := t.TempDir()
-	s := &reporttest.Shelf{Pinned: r.Program, Appends: r.Appends}
+	s := &reporttest.RecordingReader{Pinned: r.Program, Appends: r.Appends}
 	for _, from := range []int{0, 2} {
 		w := transcript.New(transcript.Options{
 			Dir: dir, Source: s, Program: s.Program, Now: frozen,
@@ -732,7 +732,7 @@ func TestIDsThatAreNotFileNames(t *testing.T) {
 	r := reporttest.Recorded(t, "linear")
 	parent := t.TempDir()
 	dir := filepath.Join(parent, "transcripts")
-	w := writer(dir, &reporttest.Shelf{Pinned: r.Program})
+	w := writer(dir, &reporttest.RecordingReader{Pinned: r.Program})
 	for _, id := range []journal.RunID{"../evil", "/evil", "a/b", `a\b`, "..", ".position", "c:evil"} {
 		if err := w.Record(t.Context(), journal.Appended{Pos: 1, Run: id, Events: r.Appends[0].Events}); err == nil {
 			t.Errorf("%s was written", id)
@@ -757,7 +757,7 @@ func TestValuesStoredByHash(t *testing.T) {
 		`"result":{"lost":{"sha256":"abc","bytes":12}}`: nil,
 	} {
 		dir := t.TempDir()
-		w := writer(dir, &reporttest.Shelf{Pinned: r.Program, Appends: r.Appends, Blobs: blobs})
+		w := writer(dir, &reporttest.RecordingReader{Pinned: r.Program, Appends: r.Appends, Blobs: blobs})
 		if err := w.CatchUp(t.Context(), reporttest.Run); err != nil {
 			t.Fatal(err)
 		}
@@ -771,7 +771,7 @@ func TestManyRunsAtOnce(t *testing.T) {
 	r := reporttest.Recorded(t, "gate-approved")
 	want := undisturbed(t, r)[string(reporttest.Run)+".jsonl"]
 	dir := t.TempDir()
-	s := &reporttest.Shelf{Pinned: r.Program}
+	s := &reporttest.RecordingReader{Pinned: r.Program}
 	w := writer(dir, s)
 	const n = 2500 // more than stay in memory
 	pos := journal.Pos(0)
@@ -800,9 +800,9 @@ func TestManyRunsAtOnce(t *testing.T) {
 	}
 }
 
-func TestUnknownProgram(t *testing.T) {
+func TestErrorsOfProgramsAreReturned(t *testing.T) {
 	r := reporttest.Recorded(t, "linear")
-	s := &reporttest.Shelf{Pinned: r.Program, Appends: r.Appends}
+	s := &reporttest.RecordingReader{Pinned: r.Program, Appends: r.Appends}
 	gone := errors.New("gone")
 	w := transcript.New(transcript.Options{
 		Dir: t.TempDir(), Source: s, Now: frozen, Log: quiet(),

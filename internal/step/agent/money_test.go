@@ -54,7 +54,7 @@ func (p paid) Generate(_ context.Context, _ provider.Request) iter.Seq2[provider
 	}
 }
 
-func TestCostOfACall(t *testing.T) {
+func TestCallsChargeCachedTokens(t *testing.T) {
 	log := &steptest.Log{}
 	_, err := steptest.Play{Settings: plain, With: func(j *step.Job) {
 		priced(j)

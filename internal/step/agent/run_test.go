@@ -407,7 +407,7 @@ func TestAgentsWithUnfinishedToolCallsAsk(t *testing.T) {
 	}
 }
 
-func TestBudgetRefused(t *testing.T) {
+func TestNoModelIsCalledWithoutBudget(t *testing.T) {
 	log, world := &steptest.Log{Refuse: step.Errorf(ir.ClassBudget, "used up")}, &steptest.World{Replies: says("x")}
 	_, err := steptest.Play{Settings: plain}.Done(t, agent.Runner{}, log, world)
 	var failure *step.Error

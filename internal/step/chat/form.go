@@ -296,9 +296,9 @@ func textsIn(value json.RawMessage) []string {
 	return out
 }
 
-// mostMentionWords is how many words a reply has at most if an option anywhere in it counts, although other replies are
+// maxMentionWords is how many words a reply has at most if an option anywhere in it counts, although other replies are
 // allowed. Longer replies are texts of their own.
-const mostMentionWords = 20
+const maxMentionWords = 20
 
 // optionOf finds the option of a decision that a text names, or, with mention, has as one of its words.
 func optionOf(d *contract.Decision, text string, mention bool) (any, bool) {
@@ -312,7 +312,7 @@ func optionOf(d *contract.Decision, text string, mention bool) (any, bool) {
 		}
 	}
 	v, ok := findValue(text, func(s string) (any, bool) { return option(s, values) }, true)
-	if !ok && mention && len(strings.Fields(text)) <= mostMentionWords {
+	if !ok && mention && len(strings.Fields(text)) <= maxMentionWords {
 		return mentioned(text, values)
 	}
 	return v, ok

@@ -82,7 +82,7 @@ func (t *Conversation) repairPrompt(problems []string) []journal.Block {
 	var b strings.Builder
 	b.WriteString("Your reply does not meet the requirements:\n")
 	for i, p := range problems {
-		if i == mostProblems {
+		if i == maxProblems {
 			fmt.Fprintf(&b, "- and %d more\n", len(problems)-i)
 			break
 		}
@@ -94,5 +94,5 @@ func (t *Conversation) repairPrompt(problems []string) []journal.Block {
 	return []journal.Block{textBlock(b.String())}
 }
 
-// mostProblems bounds the problems in a prompt for a repair.
-const mostProblems = 20
+// maxProblems bounds the problems in a prompt for a repair.
+const maxProblems = 20

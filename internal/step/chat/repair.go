@@ -278,11 +278,11 @@ func scalar(text string, n *schema.Node) (any, bool) {
 // last the only value there is, if a sentence ends with it. Two different
 // values in the same place are no answer. exact leaves out the last place.
 func findValue(text string, match func(string) (any, bool), exact bool) (any, bool) {
-	if v, ok := match(bare(text)); ok {
+	if v, ok := match(stripMarkup(text)); ok {
 		return v, true
 	}
 	if boxes := boxed().FindAllStringSubmatch(text, -1); len(boxes) > 0 { // the final answer, as in mathematics
-		v, ok := match(bare(boxes[0][1]))
+		v, ok := match(stripMarkup(boxes[0][1]))
 		same := !slices.ContainsFunc(boxes, func(m []string) bool { return m[1] != boxes[0][1] })
 		return v, ok && same
 	}
@@ -296,7 +296,7 @@ func findValue(text string, match func(string) (any, bool), exact bool) (any, bo
 	} {
 		var found []any
 		for _, s := range said {
-			if v, ok := match(bare(part(s))); ok && !slices.Contains(found, v) {
+			if v, ok := match(stripMarkup(part(s))); ok && !slices.Contains(found, v) {
 				found = append(found, v)
 			}
 		}
@@ -320,8 +320,8 @@ func last(said []string, match func(string) (any, bool)) (any, bool) {
 		words := strings.Fields(s)
 		for from := 0; from < len(words); from++ {
 			matched := false
-			for to := min(from+mostWords, len(words)); to > from; to-- { // "six and a half" is not six
-				v, ok := match(bare(strings.Join(words[from:to], " ")))
+			for to := min(from+maxValueWords, len(words)); to > from; to-- { // "six and a half" is not six
+				v, ok := match(stripMarkup(strings.Join(words[from:to], " ")))
 				if !ok {
 					continue
 				}
@@ -345,8 +345,8 @@ func last(said []string, match func(string) (any, bool)) (any, bool) {
 	return found[0], !number || !unread
 }
 
-// mostWords is how many words a value has at most.
-const mostWords = 8
+// maxValueWords is how many words a value has at most.
+const maxValueWords = 8
 
 // denies reports whether one of the words makes a sentence say the opposite.
 func denies(words []string) bool {
@@ -386,7 +386,7 @@ func mentioned(text string, values []any) (any, bool) {
 		})
 		var others []string // the words outside of options
 		for from := 0; from < len(words); from++ {
-			to := min(from+mostWords, len(words))
+			to := min(from+maxValueWords, len(words))
 			for to > from && options[plainKey(strings.Join(words[from:to], ""))] == nil {
 				to--
 			}
@@ -419,7 +419,7 @@ var (
 	statement = lazyregexp.New(`(?i)^(.*)(?:(\bis|\bwould be|\bto be)|[^\d]:|:\s|[=→])\s*(\S.*)$`)
 	// A comma, a colon or a dash before a digit separates no clause: "7,5" and "7–8" are not 7.
 	lead  = lazyregexp.New(`^([^,;:—–(]+?)(?:([;(])|(?:[,:—–]|\s-\s)\s*(?:[^\s\d]|$))`)
-	doubt = lazyregexp.New(`(?i)^(?:or|maybe|perhaps|possibly|probably|even|up to|to)\s+`)
+	hedge = lazyregexp.New(`(?i)^(?:or|maybe|perhaps|possibly|probably|even|up to|to)\s+`)
 )
 
 // sentences cuts a text into sentences and lines; fences are left out.
@@ -460,18 +460,18 @@ func opening(s string, match func(string) (any, bool)) string {
 		return ""
 	}
 	rest := strings.TrimLeft(s[len(m[1]):], " \t,;:—–(-")
-	for doubt().MatchString(rest) {
-		rest = doubt().ReplaceAllString(rest, "")
+	for hedge().MatchString(rest) {
+		rest = hedge().ReplaceAllString(rest, "")
 	}
-	first, _ := match(bare(m[1]))
-	if other, ok := match(bare(rest)); ok && other != first {
+	first, _ := match(stripMarkup(m[1]))
+	if other, ok := match(stripMarkup(rest)); ok && other != first {
 		return ""
 	}
 	return m[1]
 }
 
-// bare returns a text without the marks that people and models put around a value.
-func bare(text string) string {
+// stripMarkup returns a text without the quotes, brackets, code fences and punctuation around a value.
+func stripMarkup(text string) string {
 	text = strings.TrimSpace(text)
 	if _, body, ok := onlyFence(text); ok {
 		text = body
@@ -525,7 +525,7 @@ func numeralOf(s string) (any, bool) {
 	return json.Number(n), ok
 }
 
-// unsignedNumber reads a number without a sign, and returns it as JSON has it.
+// unsignedNumber reads a number without a sign, and returns it as JSON.
 func unsignedNumber(s string) (string, bool) {
 	if !digits().MatchString(s) {
 		return spelledNumber(s)

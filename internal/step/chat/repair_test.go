@@ -10,7 +10,7 @@ import (
 
 // Replies as models give them, and what they mean. "" is a reply that has to be
 // asked for again: there is more than one way to read it, or none.
-func TestSloppyReplies(t *testing.T) {
+func TestUnambiguousRepliesAreRepaired(t *testing.T) {
 	open := contract.Contract{
 		Kind: contract.Choice, Schema: json.RawMessage(`{"type":"string"}`),
 		Choices: []contract.Decision{{Open: true, Else: "revise", Options: []contract.Option{{Value: json.RawMessage(`"approved"`)}}}},

@@ -40,7 +40,7 @@ func (r *reader) verdict(text string) (json.RawMessage, bool) {
 	}
 	// Otherwise a word that decides. An approval with a reservation is no verdict; a rejection with one is.
 	v, ok := findValue(text, verdictWord, false)
-	if !ok && len(strings.Fields(text)) <= mostMentionWords {
+	if !ok && len(strings.Fields(text)) <= maxMentionWords {
 		if word, found := mentioned(text, []any{"approved", "approve", "rejected", "reject"}); found {
 			v, ok = verdictWord(word.(string))
 		}
@@ -49,7 +49,7 @@ func (r *reader) verdict(text string) (json.RawMessage, bool) {
 		return nil, false
 	}
 	out := map[string]any{approvedKey: v}
-	if _, ok := verdictWord(bare(text)); !ok && r.schema.Root().Properties["reason"] != nil {
+	if _, ok := verdictWord(stripMarkup(text)); !ok && r.schema.Root().Properties["reason"] != nil {
 		out["reason"] = text
 	}
 	return accept(out)
@@ -58,7 +58,7 @@ func (r *reader) verdict(text string) (json.RawMessage, bool) {
 // verdictIn returns the verdict of an object: that of "approved", or the only one that its values name.
 func verdictIn(object map[string]any) (approved, ok bool) {
 	if text, isText := object[approvedKey].(string); isText {
-		v, ok := verdictWord(bare(text))
+		v, ok := verdictWord(stripMarkup(text))
 		return v == true, ok
 	}
 	if _, there := object[approvedKey]; there {
@@ -78,7 +78,7 @@ func verdictIn(object map[string]any) (approved, ok bool) {
 				add(named == value)
 			}
 		case string:
-			if v, ok := verdictWord(bare(value)); ok {
+			if v, ok := verdictWord(stripMarkup(value)); ok {
 				add(v)
 			}
 		}

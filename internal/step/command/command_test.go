@@ -278,7 +278,7 @@ unset unset unset unset unset unset unset unset work r1 /work#0 ours
 }
 
 // An untrusted value becomes a single shell word, unless the template says raw.
-func TestUntrustedInputs(t *testing.T) {
+func TestUntrustedInputsBecomeOneShellWord(t *testing.T) {
 	dir := t.TempDir()
 	with := func(j *step.Job) {
 		reads(dir, map[string]string{"input": `{"x":"$(echo pwned)  'y'","word":"w0rd","list":["$(id)"]}`, "loop": `{"item":"a $(id)"}`})(j)
@@ -482,7 +482,7 @@ func TestValuesAreNoCode(t *testing.T) {
 }
 
 // A script for a shell keeps its first line, and its values are data as well.
-func TestValuesInScripts(t *testing.T) {
+func TestValuesInScriptsAreData(t *testing.T) {
 	dir := t.TempDir()
 	value := "';touch pwned;\"$(touch pwned)"
 	left, err := run(t, dir, steptest.Settings{"script": "#!/bin/sh\nprintf '[%s]' \"{{.states.a.Output}}\""},
@@ -538,7 +538,7 @@ func TestReadFileIsConfined(t *testing.T) {
 	}
 }
 
-func TestScriptFiles(t *testing.T) {
+func TestScriptFilesAreResolvedAndLimited(t *testing.T) {
 	dir, folder, home := t.TempDir(), t.TempDir(), t.TempDir()
 	t.Setenv("HOME", home)
 	write := func(path, text string) {
@@ -853,7 +853,7 @@ func TestFailingHooksStopOnlyStrictSteps(t *testing.T) {
 }
 
 // What is to be there before a run begins.
-func TestFilesOfInputs(t *testing.T) {
+func TestMissingFilesFailBeforeTheRun(t *testing.T) {
 	dir, home := t.TempDir(), t.TempDir()
 	t.Setenv("HOME", home)
 	for _, path := range []string{filepath.Join(dir, "there"), filepath.Join(home, "mine")} {

@@ -58,7 +58,7 @@ func (s settings) readDialog(job *step.Job) (dialog, error) {
 // addTurn adds to the state of a turn what the turns before it used. The conversation waits for
 // the person's next text, unless this was its last turn.
 func (s settings) addTurn(out *state, before *dialog, transcript *chat.Transcript) {
-	messages := spoken(transcript.Messages)
+	messages := textMessages(transcript.Messages)
 	out.Turns = []turn{{
 		Messages: messages[min(len(before.messages), len(messages)):], Session: transcript.Session, Reply: out.Output,
 		Input: out.TokensInput, Output: out.TokensOutput, Estimated: out.Estimated,

@@ -133,14 +133,14 @@ func (s settings) resume(job *step.Job, c *chat.Conversation) error {
 // so that later states can show or correct it.
 func withReply(err error, transcript *chat.Transcript) error {
 	var failure *step.Error
-	said := spoken(transcript.Messages)
+	messages := textMessages(transcript.Messages)
 	if !errors.As(err, &failure) || failure.Class != ir.ClassInvalid ||
-		len(said) == 0 || said[len(said)-1].Role != provider.Assistant {
+		len(messages) == 0 || messages[len(messages)-1].Role != provider.Assistant {
 		return err
 	}
 	out := newState(failed, transcript)
 	out.ExitCode, out.Stderr, out.Error = -1, failure.Message, failure.Message
-	for _, b := range said[len(said)-1].Blocks {
+	for _, b := range messages[len(messages)-1].Blocks {
 		out.Output += b.Text
 	}
 	kept := *failure
@@ -179,14 +179,14 @@ func (s settings) state(value json.RawMessage, transcript *chat.Transcript) stat
 		}
 	}
 	if s.Keep {
-		out.Conversation, out.Session = spoken(transcript.Messages), transcript.Session
+		out.Conversation, out.Session = textMessages(transcript.Messages), transcript.Session
 	}
 	return out
 }
 
-// spoken returns the text messages of a conversation. Continuing it does not
+// textMessages returns the text messages of a conversation. Continuing it does not
 // need the tool calls.
-func spoken(messages []provider.Message) []provider.Message {
+func textMessages(messages []provider.Message) []provider.Message {
 	var out []provider.Message
 	for _, m := range messages {
 		kept := provider.Message{Role: m.Role}

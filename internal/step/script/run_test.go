@@ -69,7 +69,7 @@ func failure(t *testing.T, p steptest.Play) *step.Error {
 	return f
 }
 
-func TestFailuresSayWhy(t *testing.T) {
+func TestFailuresHaveTheExitCodeAndTheEndOfTheOutput(t *testing.T) {
 	f := failure(t, steptest.Play{Settings: sh(`i=0; while [ $i -lt 100 ]; do echo "line $i" >&2; i=$((i+1)); done; exit 9`)})
 	if f.Exit != 9 || !strings.Contains(f.Message, "exit code 9") || !strings.HasSuffix(f.Message, "line 99") ||
 		strings.Contains(f.Message, "line 79\n") {
@@ -83,7 +83,7 @@ func TestFailuresSayWhy(t *testing.T) {
 	}
 }
 
-func TestMissingInterpreter(t *testing.T) {
+func TestMissingInterpreterErrorSaysWhereToGetIt(t *testing.T) {
 	t.Setenv("PATH", t.TempDir())
 	f := failure(t, steptest.Play{Settings: steptest.Settings{"language": "javascript", "script": "1"}})
 	if f.Class != ir.ClassMissing || !strings.Contains(f.Message, "node") ||
@@ -94,7 +94,7 @@ func TestMissingInterpreter(t *testing.T) {
 
 // Modules of the language are looked for too, all missing ones are named,
 // and nothing is installed.
-func TestMissingModules(t *testing.T) {
+func TestAllMissingModulesAreNamed(t *testing.T) {
 	for language, c := range map[string]struct{ program, there, install string }{
 		"python":     {"python3", "json", "pip install"},
 		"javascript": {"node", "fs", "npm install"},
@@ -114,7 +114,7 @@ func TestMissingModules(t *testing.T) {
 	}
 }
 
-func TestFolderAndEnvironment(t *testing.T) {
+func TestScriptsSeeNoSecretsAndHaveAPrivateFolder(t *testing.T) {
 	t.Setenv("ANTHROPIC_API_KEY", "secret")
 	dir := filepath.Join(t.TempDir(), "run")
 	log := &steptest.Log{}

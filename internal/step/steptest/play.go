@@ -41,7 +41,7 @@ func (p Play) Job(kind string, dir string, log *Log, world *World) *step.Job {
 		Reads:   []step.Read{{Path: "state.a", Value: json.RawMessage(`"what a says"`)}},
 		History: log.Notes,
 		Host: step.Host{
-			Dir: dir, Model: world, Tools: world, Log: log, MayRunCommands: true, Machine: step.Real{},
+			Dir: dir, Model: world, Tools: world, Log: log, MayRunCommands: true, Machine: step.LocalMachine{},
 		},
 	}
 	if p.With != nil {

@@ -126,7 +126,7 @@ func find(t *testing.T, tools []tool.Tool, name string) tool.Tool {
 	return nil
 }
 
-func TestBashInASandbox(t *testing.T) {
+func TestBashIsConfinedByTheSandbox(t *testing.T) {
 	if runtime.GOOS != "linux" {
 		t.Skip("only Linux can confine commands")
 	}

@@ -29,13 +29,13 @@ type Shell struct {
 
 const (
 	maxOutput      = 1 << 20
-	usualSeconds   = 60
-	longestSeconds = 600
+	defaultSeconds = 60
+	maxSeconds     = 600
 )
 
-// bashTool returns the tool that runs a command. It is not repeatable: what a command has done before a crash is not
-// known. The timeout of the tool is longer than the longest timeout of a command, so that the command's own limit ends
-// it and its output is kept.
+// bashTool returns the tool that runs a command. It is not repeatable, because the effects of a command before a crash
+// are unknown. The timeout of the tool is longer than the longest timeout of a command, so that the command's own limit
+// ends it and its output is kept.
 func (o Options) bashTool() tool.Tool {
 	type input struct {
 		Command string `json:"command"`
@@ -57,17 +57,17 @@ func (o Options) bashTool() tool.Tool {
 		spec: tool.Spec{
 			Name:        ir.ShellTool,
 			Description: "Run a shell command in the run's folder. $ESPALIER_PROJECT is the folder of the project.",
-			Target:      target, SideEffects: true, Timeout: (longestSeconds + 30) * time.Second,
+			Target:      target, SideEffects: true, Timeout: (maxSeconds + 30) * time.Second,
 			Code: ir.ShellArgument,
 			Schema: schemaOf(fmt.Sprintf(`{"type":"object","properties":{
 				"command":{"type":"string","minLength":1},
 				"timeout_seconds":{"type":"integer","minimum":1,"maximum":%d,"description":"Default: %d"}},
-				"required":["command"],"additionalProperties":false}`, longestSeconds, usualSeconds)),
+				"required":["command"],"additionalProperties":false}`, maxSeconds, defaultSeconds)),
 			Returns: schemaOf(`{"type":"object","properties":{"exit":{"const":0},"stdout":{"type":"string"}},` +
 				`"required":["exit","stdout"]}`),
 		},
 		call: func(ctx context.Context, call tool.Call, in input) (any, error) {
-			in.Timeout = cmp.Or(in.Timeout, usualSeconds)
+			in.Timeout = cmp.Or(in.Timeout, defaultSeconds)
 			shell, err := shellPath()
 			if err != nil {
 				return nil, &tool.Error{Class: ir.ClassMissing, Message: err.Error()}

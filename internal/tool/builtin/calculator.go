@@ -122,7 +122,7 @@ func compute(text string) (any, error) {
 	return finite(result)
 }
 
-// computation is a recursive descent parser that computes while it reads: sum, product, signed and operand are its
+// computation is a recursive descent parser that evaluates while it parses: sum, product, signed and operand are its
 // levels. depth bounds the recursion.
 type computation struct {
 	text string

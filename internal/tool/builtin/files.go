@@ -124,7 +124,7 @@ type Options struct {
 	Root string
 	// Readable are additional folders, which are read-only.
 	Readable []string
-	// Shell and Network are described at their types.
+	// See the types Shell and Network.
 	Shell   Shell
 	Network Network
 
@@ -241,8 +241,8 @@ func (o Options) writeTool() tool.Tool {
 }
 
 // editTool returns the tool that replaces a piece of text. A second call would not find the text any more, or would
-// replace another occurrence, so a call is not repeated by itself. A text that does not occur is a result for the model
-// and not an error.
+// replace another occurrence, so a call is not repeated automatically. A text that does not occur is a result for the
+// model, not an error.
 func (o Options) editTool() tool.Tool {
 	type input struct {
 		Path string `json:"path"`
@@ -339,8 +339,8 @@ func (o Options) globTool() tool.Tool {
 	}
 }
 
-// grepTool returns the tool that searches lines. Patterns are those of RE2, whose time is linear in the text, so a
-// model cannot write one that never ends. Each file is resolved again by walk: it may have been replaced since it was
+// grepTool returns the tool that searches lines. Patterns use RE2, which takes time linear in the text, so a model
+// cannot write a pattern that never ends. Each file is resolved again by walk: it may have been replaced since it was
 // listed.
 func (o Options) grepTool() tool.Tool {
 	type input struct {

@@ -98,7 +98,7 @@ func (a area) forbidden(parts []string, write bool) string {
 	return ""
 }
 
-// spot is the target of a path: a name in an open folder.
+// spot is the resolved target of a path: a name in an open folder.
 type spot struct {
 	dir  *os.Root
 	base string
@@ -109,7 +109,7 @@ type spot struct {
 
 func (s *spot) close() { s.dir.Close() }
 
-// errChanged reports a path that another process changes at the same time.
+// errChanged means that another process has changed a path while it was resolved.
 var errChanged = errors.New("the path changed while it was resolved")
 
 // walk resolves a path. It follows links as long as they stay in the area; each target is checked again, as if the call
@@ -144,8 +144,8 @@ func splitPath(name string) []string {
 }
 
 // step follows a path to its end or to the first link, and then returns the target of the link relative to the area. It
-// opens each folder from the one above and compares it with what Lstat saw, so that a folder that is replaced by a link
-// in between is noticed.
+// opens each folder from the one above and compares it with what Lstat saw, so that it detects a folder that was
+// replaced by a link in between.
 func (a area) step(parts []string, write, makeDirs bool) (_ *spot, link []string, err error) {
 	name := strings.Join(parts, "/")
 	if slices.Contains(parts, "..") {

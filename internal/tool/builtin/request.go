@@ -48,14 +48,14 @@ func (o Options) requestTool() tool.Tool {
 		spec: tool.Spec{
 			Name:        "http.request",
 			Description: "Make an HTTP request to a public address and return the status, headers and body.",
-			Target:      "the open internet", SideEffects: true, Timeout: (longestSeconds + 30) * time.Second,
+			Target:      "the open internet", SideEffects: true, Timeout: (maxSeconds + 30) * time.Second,
 			Schema: schemaOf(fmt.Sprintf(`{"type":"object","properties":{
 				"url":{"type":"string","minLength":1},
 				"method":{"type":"string","enum":["%s"]},
 				"headers":{"type":"object","additionalProperties":{"type":"string"}},
 				"body":{"description":"A string is sent as it is, anything else as JSON"},
 				"timeout_seconds":{"type":"integer","minimum":1,"maximum":%d}},
-				"required":["url"],"additionalProperties":false}`, strings.Join(methods, `","`), longestSeconds)),
+				"required":["url"],"additionalProperties":false}`, strings.Join(methods, `","`), maxSeconds)),
 			Returns: schemaOf(`{"type":"object","properties":{"status":{"type":"integer","examples":[200]},` +
 				`"headers":{"type":"object","additionalProperties":{"type":"string"}},"body":{"type":"string"}},` +
 				`"required":["status","body"]}`),

@@ -63,7 +63,7 @@ func (r *remoteTool) Spec() tool.Spec { return r.spec }
 var errSlow = errors.New("the MCP server did not answer in time")
 
 // Call calls the tool. Each progress notification restarts the timeout. After a timeout the session is ended: the state
-// of the server is unknown, and a late response must not be taken for that of another call. An error that the server
+// of the server is unknown, and a late response must not be mistaken for that of another call. An error that the server
 // itself reports leaves the session in use.
 func (r *remoteTool) Call(ctx context.Context, call tool.Call) (tool.Result, error) {
 	sess, err := r.server.session(ctx)

@@ -19,12 +19,12 @@ import (
 	"github.com/espalier-run/espalier/internal/private"
 )
 
-// Logins are the sign-ins of a person, by the addresses of MCP servers. They are in a file that processes share.
+// Logins are the sign-ins of a person, by server address. Processes share the file that stores them.
 type Logins struct {
 	file *private.File[map[string]login]
 }
 
-// login is a client that a person has allowed to use a server.
+// login is an OAuth client that a person has authorized for a server.
 type login struct {
 	ClientID     string           `json:"client_id"`
 	ClientSecret string           `json:"client_secret,omitempty"`
@@ -69,9 +69,9 @@ func (l *Logins) change(change func(map[string]login) error) error {
 	})
 }
 
-// token returns a valid token other than one that the server has refused. It renews an old one under the lock of the
-// file, which all processes share: an authorization server may accept a refresh token once, and end the sign-in if it
-// gets it again (OAuth 2.1, refresh token rotation).
+// token returns a valid token other than one that the server has refused. It renews an expired one under the lock of
+// the file, because an authorization server may accept a refresh token only once, and revoke the sign-in if the token
+// is reused (OAuth 2.1, refresh token rotation).
 func (l *Logins) token(ctx context.Context, server, refused string) (token *oauth2.Token, err error) {
 	usable := func(t *oauth2.Token) bool { return t.Valid() && t.AccessToken != refused }
 	all, err := l.file.Read()
@@ -101,7 +101,7 @@ func (l *Logins) token(ctx context.Context, server, refused string) (token *oaut
 	return token, err
 }
 
-// SignInError reports that a person has to sign in at a server, or has to do so again.
+// SignInError reports that a person has to sign in to a server, for the first time or again.
 type SignInError struct {
 	Server string // its name
 	Why    error

@@ -298,7 +298,7 @@ func TestSchemasKeepLargeIntegers(t *testing.T) {
 	}
 }
 
-// The server is written with the MCP project's own SDK, so the sound travels as the protocol has it.
+// The server is written with the MCP project's own SDK, so the audio is encoded as the protocol requires.
 func TestSoundIsNotText(t *testing.T) {
 	s := start(t, "well", nil)
 	result, err := find(t, s, "fake.sound").Call(t.Context(), tool.Call{Input: json.RawMessage(`{"say":""}`)})

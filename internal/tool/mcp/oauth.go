@@ -59,16 +59,16 @@ func (t *tokens) TokenSource(ctx context.Context) (oauth2.TokenSource, error) {
 	if source == nil || err != nil {
 		return nil, err
 	}
-	return hiding{source, t.hide}, nil
+	return redactingTokenSource{source, t.hide}, nil
 }
 
-// hiding hides the tokens of a source.
-type hiding struct {
+// redactingTokenSource registers each token of a source to be redacted.
+type redactingTokenSource struct {
 	oauth2.TokenSource
 	hide func(token string)
 }
 
-func (h hiding) Token() (*oauth2.Token, error) {
+func (h redactingTokenSource) Token() (*oauth2.Token, error) {
 	token, err := h.TokenSource.Token()
 	if err == nil {
 		h.hide(token.AccessToken)

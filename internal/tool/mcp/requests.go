@@ -26,8 +26,8 @@ type callKey struct{}
 var errSeveral = errors.New("several tools of this server are running, so it is unclear which of them asks; " +
 	"from now on, they run one after the other: call the tool again")
 
-// enter registers a call. Requests of older servers do not say which call they belong to, so a server that has made one
-// gets its calls one after the other. The caller calls leave when the call has returned.
+// enter registers a call. Requests of older servers do not name the call that they belong to, so a server that has sent
+// such a request gets its calls one at a time. The caller calls leave when the call has returned.
 func (s *Server) enter(ctx context.Context, call *running) (leave func(), err error) {
 	for {
 		s.mu.Lock()

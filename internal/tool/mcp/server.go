@@ -69,8 +69,8 @@ const (
 	startTimeout      = 60 * time.Second // the command may download the program first
 	defaultMaxMessage = 16 << 20
 	defaultMaxOutput  = 64 << 20
-	// messageCost is what a message counts in addition to its bytes: decoding a short one takes as long as reading this
-	// many bytes. So defaultMaxOutput allows at most 16,384 messages.
+	// messageCost is charged for each message in addition to its bytes: decoding a short message takes as long as
+	// reading this many bytes. So defaultMaxOutput allows at most 16,384 messages.
 	messageCost  = 4 << 10
 	maxTools     = 5000
 	maxStarts    = 5 // within startsWithin

@@ -13,7 +13,7 @@ import (
 	"github.com/espalier-run/espalier/internal/registry"
 )
 
-// What a run really starts is found in one pass: twice as many commands take about twice as many allocations.
+// The side effects of a run are found in one pass: twice as many commands take about twice as many allocations.
 func TestRealCommandsAreFoundInOnePass(t *testing.T) {
 	allocations := func(steps int) float64 {
 		var text strings.Builder
@@ -40,10 +40,10 @@ func TestRealCommandsAreFoundInOnePass(t *testing.T) {
 			t.Fatal(compiled.Diagnostics)
 		}
 		tools := registry.NewTools(t.TempDir(), &config.Config{}, func(string) string { return "" }, nil)
-		if n := len(tools.Real(compiled.Program, registry.RunOptions{})); n != steps {
+		if n := len(tools.SideEffects(compiled.Program, registry.RunOptions{})); n != steps {
 			t.Fatalf("%d of %d commands are real", n, steps)
 		}
-		return testing.AllocsPerRun(3, func() { tools.Real(compiled.Program, registry.RunOptions{}) })
+		return testing.AllocsPerRun(3, func() { tools.SideEffects(compiled.Program, registry.RunOptions{}) })
 	}
 	if few, many := allocations(100), allocations(200); many > 3*few {
 		t.Errorf("200 commands take %.0f allocations, 100 take %.0f", many, few)

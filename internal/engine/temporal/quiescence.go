@@ -19,37 +19,37 @@ import (
 // stays open. So an engine that stops waits a moment until the workflows have nothing to decide.
 
 const (
-	// settleTime bounds how long an engine that stops waits for workflow tasks.
-	settleTime = 3 * time.Second
-	// settleSpan is how long after an activity of this process its workflow may still have something to decide.
-	settleSpan = 10 * time.Second
+	// quiescenceTimeout bounds how long an engine that stops waits for workflow tasks.
+	quiescenceTimeout = 3 * time.Second
+	// activeSpan is how long after an activity of this process its workflow may still have something to decide.
+	activeSpan = 10 * time.Second
 )
 
-// touch notes that this process has done something for the workflow of a run.
-func (e *Engine) touch(id journal.RunID) {
+// markActive notes that this process has done something for the workflow of a run.
+func (e *Engine) markActive(id journal.RunID) {
 	now := time.Now()
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	if len(e.touched) >= manyRuns {
-		clear(e.touched)
+	if len(e.active) >= maxRememberedRuns {
+		clear(e.active)
 	}
-	e.touched[id] = now
+	e.active[id] = now
 }
 
-// settle waits until the workflows for which this process has done something recently have nothing to decide.
-func (e *Engine) settle() {
+// awaitQuiescence waits until the workflows for which this process has done something recently have nothing to decide.
+func (e *Engine) awaitQuiescence() {
 	e.mu.Lock()
-	runs := e.touched
-	e.touched = map[journal.RunID]time.Time{}
+	runs := e.active
+	e.active = map[journal.RunID]time.Time{}
 	serves := len(e.workers) > 0
 	e.mu.Unlock()
 	if !serves {
 		return
 	}
-	ctx, stop := context.WithTimeout(context.Background(), settleTime)
+	ctx, stop := context.WithTimeout(context.Background(), quiescenceTimeout)
 	defer stop()
 	for id, at := range runs {
-		if time.Since(at) > settleSpan || e.Owns(id) { // stop waits for running tasks
+		if time.Since(at) > activeSpan || e.Owns(id) { // stop waits for running tasks
 			continue
 		}
 		for {
@@ -57,7 +57,7 @@ func (e *Engine) settle() {
 			if err != nil || !decides(found) {
 				break
 			}
-			if !pause(ctx, settleInterval) {
+			if !pause(ctx, quiescenceInterval) {
 				return
 			}
 		}
@@ -67,7 +67,7 @@ func (e *Engine) settle() {
 // awaitAnswers waits a moment for the answers to messages that this process has sent: the workers that decide about
 // them may be its own.
 func (e *Engine) awaitAnswers() {
-	for limit := time.Now().Add(settleTime); time.Now().Before(limit); time.Sleep(settleInterval) {
+	for limit := time.Now().Add(quiescenceTimeout); time.Now().Before(limit); time.Sleep(quiescenceInterval) {
 		e.mu.Lock()
 		sending := e.sending
 		e.mu.Unlock()
@@ -77,8 +77,8 @@ func (e *Engine) awaitAnswers() {
 	}
 }
 
-// settleInterval is how often settle looks at a workflow.
-const settleInterval = 10 * time.Millisecond
+// quiescenceInterval is how often awaitQuiescence looks at a workflow.
+const quiescenceInterval = 10 * time.Millisecond
 
 // decides reports whether a workflow has something to decide, or is about to have. What fails again and again does not
 // count.
@@ -111,8 +111,8 @@ func (e *Engine) stopPolling() {
 	for _, w := range stopped {
 		e.stopping.Go(w.Stop)
 	}
-	for limit := time.Now().Add(settleTime); e.polls.Load() > 0 && time.Now().Before(limit); {
-		time.Sleep(settleInterval)
+	for limit := time.Now().Add(quiescenceTimeout); e.polls.Load() > 0 && time.Now().Before(limit); {
+		time.Sleep(quiescenceInterval)
 	}
 }
 
@@ -120,7 +120,7 @@ func (e *Engine) stopPolling() {
 // there. It runs no tasks.
 func (e *Engine) onlyDecide() {
 	e.mu.Lock()
-	needed := len(e.workers) == 1 && len(e.jobs)+len(e.touched) > 0 && !e.outage.down.Load()
+	needed := len(e.workers) == 1 && len(e.jobs)+len(e.active) > 0 && !e.outage.down.Load()
 	e.mu.Unlock()
 	if !needed {
 		return

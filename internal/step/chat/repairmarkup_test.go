@@ -11,7 +11,7 @@ import (
 
 // More replies as models give them: reasoning and XML tags around the answer, tables, values that are not JSON, and
 // second thoughts. "" is a reply that has to be asked for again.
-func TestSloppierReplies(t *testing.T) {
+func TestRepliesWithMarkupAndReasoningAreRepaired(t *testing.T) {
 	kinds := map[string]contract.Contract{
 		"boolean": {Kind: contract.Boolean, Schema: json.RawMessage(`{"type":"boolean"}`), Name: "urgent"},
 		"number":  {Kind: contract.Number, Schema: json.RawMessage(`{"type":"number"}`), Name: "score"},
