@@ -37,7 +37,7 @@ workflows, inputs, models, runs, steps, gates, budgets and codes.`,
 		ValidArgs: shells,
 		Args:      takes(1, 1, "the name of a shell: "+strings.Join(shells, ", ")),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			if err := oneOf(args[0], shells, "there is no completion for %q"); err != nil {
+			if err := oneOf(args[0], shells, "unknown shell %q"); err != nil {
 				return err
 			}
 			return WriteCompletion(a.stdout, cmd.Root(), args[0])

@@ -56,7 +56,7 @@ formats" says which files are workflows and where a project begins.`,
 				a.note("%s was skipped: %s", s.Path, sentence(s.Reason))
 			}
 			if len(found.Workflows) == 0 {
-				a.note("There are no workflows in %s; \"espalier new NAME\" begins one.", folder(found.Root))
+				a.note("There are no workflows in %s. Run \"espalier new NAME\" to create one.", folder(found.Root))
 			}
 			return nil
 		},

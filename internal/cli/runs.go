@@ -71,8 +71,8 @@ interrupted run is not known. The cost of a run without real models is
 		RunE: func(cmd *cobra.Command, args []string) error {
 			filter := stateFilter(status)
 			err := cmp.Or(
-				oneOf(statusWord(string(cmp.Or(filter, app.StateFilters[0]))), statuses, "there is no status %q"),
-				usageIf(most < 0, "0 is all of them.", "--limit cannot be %d", most),
+				oneOf(statusWord(string(cmp.Or(filter, app.StateFilters[0]))), statuses, "unknown status %q"),
+				usageIf(most < 0, "Use 0 to list all runs.", "invalid value %d for --limit", most),
 				a.connect(),
 			)
 			if err != nil {
@@ -105,9 +105,9 @@ interrupted run is not known. The cost of a run without real models is
 	flags.StringVar(&status, "status", "", "only runs that are "+strings.Join(statuses, ", "))
 	flags.StringVar(&name, "workflow", "", "only runs of this workflow")
 	cmd.RegisterFlagCompletionFunc("workflow", offer(a.workflowNames))
-	flags.BoolVar(&open, "open", false, "only runs that are not over")
-	flags.BoolVar(&all, "children", false, "also runs that are part of others")
-	flags.IntVar(&most, "limit", 50, "how many at most; 0 is all")
+	flags.BoolVar(&open, "open", false, "only unfinished runs")
+	flags.BoolVar(&all, "children", false, "also runs that other runs have started")
+	flags.IntVar(&most, "limit", 50, "list at most this many runs; 0 lists all")
 	completeWords(cmd, "status", statuses)
 	cmd.AddCommand(a.removeCommand(), a.exportCommand(), a.importCommand())
 	return cmd
@@ -118,7 +118,7 @@ func (a *invocation) exportCommand() *cobra.Command {
 		Use:   "export RUN FILE",
 		Short: "Write a finished run to a file for another project",
 		Long: `Write a finished run with its child runs to FILE, a ZIP archive: the journal
-with its chain of hashes, the values that it names, the audit logs and the
+with its hash chain, the values that it refers to, the audit logs and the
 transcripts. FILE must not exist yet. Files that the run has written to its own
 folder are not part of the archive.
 
@@ -250,7 +250,7 @@ type removeFlags struct {
 	request                    app.PruneRequest
 }
 
-// removable are the values of --status: only runs that are over can be removed.
+// removable are the values of --status: only finished runs can be removed.
 var removable = slices.DeleteFunc(slices.Clone(statuses), func(status string) bool {
 	return status != string(journal.StateFinished) && stateFilter(status).Outcome() == ""
 })
@@ -259,15 +259,15 @@ func (a *invocation) removeCommand() *cobra.Command {
 	var f removeFlags
 	cmd := &cobra.Command{
 		Use:   "rm RUN… | rm [--older-than AGE] [--status STATUS] [--workflow NAME] [--keep N] [--dry-run]",
-		Short: "Remove runs that are over, with their records and files",
-		Long: `Remove runs that are over, with their records and files: those that are named,
-or all that the flags select. Their space is returned to the file system once a
-quarter of the store is free; until then, new runs use it. A record of the
-removal remains in the journal: the id of the run, the hash of its last append,
-who removed it, when and why. "espalier audit verify --anchor" uses it to tell a
-run that was removed by this command from one that was removed in another way.
+		Short: "Remove finished runs with their records and files",
+		Long: `Remove finished runs with their records and files: those that are named, or all
+that the flags select. Their space is returned to the file system once a quarter
+of the store is free; until then, new runs use it. A record of the removal
+remains in the journal: the ID of the run, the hash of its last append, who
+removed it, when and why. "espalier audit verify --anchor" uses it to tell a run
+that was removed by this command from one that was removed in another way.
 
-A run whose journal is damaged is removed as far as it exists, also if it has
+A run whose journal is damaged is removed as far as it exists, even if it has
 not finished: the command and the record of the removal say so, and the exit
 code is 0. The exit code is 6 if files or the database cannot be changed.
 
@@ -325,7 +325,7 @@ func (a *invocation) removeRuns(names []string, dryRun bool, removal journal.Rem
 			if err := a.app().Remove(ctx, run.ID, removal); err != nil {
 				return err
 			}
-			a.note("Run %s is removed.", run.ID.Short())
+			a.note("Run %s was removed.", run.ID.Short())
 		}
 		if a.json {
 			if err := writeLines(a, []app.Run{*run}, a.listed); err != nil {
@@ -347,7 +347,7 @@ func (a *invocation) prune(f *removeFlags, removal journal.Removal) error {
 	}
 	err := cmp.Or(
 		oneOf(cmp.Or(f.status, removable[0]), removable, "runs that are %q cannot be removed"),
-		usageIf(req.Keep < 0, "0 keeps none.", "--keep cannot be %d", req.Keep),
+		usageIf(req.Keep < 0, "Use 0 to keep none.", "invalid value %d for --keep", req.Keep),
 	)
 	if err != nil {
 		return err
@@ -400,7 +400,7 @@ and the state of the run after it.`,
 		},
 	}
 	a.resultFlag(cmd).Flags().StringVar(&step, "step", "",
-		"show this `STEP`: its id, or with its frame as transcripts have it")
+		"show this `STEP`: its ID, or with its frame as transcripts have it")
 	cmd.RegisterFlagCompletionFunc("step", offer(a.stepsOfRun))
 	return cmd
 }

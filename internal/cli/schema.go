@@ -81,7 +81,7 @@ func findSchema(args []string) (format.Schema, error) {
 	f := catalog.Formats().Find(args[0])
 	if f == nil {
 		return format.Schema{}, usage(diag.DidYouMean(args[0], append(withSchemas().Names(), configSchema)),
-			"there is no format %q", args[0])
+			"unknown format %q", args[0])
 	}
 	schemas := f.Schemas()
 	if len(schemas) == 0 {

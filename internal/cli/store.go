@@ -49,7 +49,7 @@ their own folders are not part of the copy.`,
 		Short: "Move all runs to a PostgreSQL database",
 		Long: `Move all runs from the project's folder to a PostgreSQL database: finished and
 unfinished ones, waiting decisions, the state of schedules, and the records
-of removed runs. Every run keeps its ID, its events and its chain of hashes, so
+of removed runs. Every run keeps its ID, its events and its hash chain, so
 "espalier audit verify" and anchors hold as before. Runs that have not finished
 continue in the database.
 

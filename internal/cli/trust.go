@@ -103,7 +103,7 @@ func (a *invocation) printReview(r *app.Review) {
 	}
 	if r.State {
 		fmt.Fprintln(a.stdout,
-			"  .espalier: a state folder that was not made by you on this machine, with the runs in it")
+			"  .espalier: a state folder that you did not create on this machine, including its runs")
 	}
 }
 
