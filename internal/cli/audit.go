@@ -288,8 +288,8 @@ func (a *invocation) auditAnchorCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "anchor --key FILE [--out FILE]",
 		Short: "Write a signed anchor over the journal of all runs",
-		Long: `Verify the chains of hashes of all runs and write a signed anchor over them: one
-line per run, a statement and its signature. Store the anchor where people who
+		Long: `Verify the hash chains of all runs and write a signed anchor over them: one line
+per run, a statement and its signature. Store the anchor where people who
 can change the journal cannot change it. "espalier audit verify --anchor" then
 finds runs that were removed, rewritten or truncated since the anchor was
 written.

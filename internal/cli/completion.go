@@ -28,7 +28,7 @@ func (a *invocation) completionCommand() *cobra.Command {
 	return &cobra.Command{
 		Use:   "completion " + strings.Join(shells, "|"),
 		Short: "Print a script that completes commands in your shell",
-		Long: `Print a script that completes commands, flags and what they take in your shell:
+		Long: `Print a script that completes commands, flags and their values in your shell:
 workflows, inputs, models, runs, steps, gates, budgets and codes.`,
 		Example: `  echo 'source <(espalier completion bash)' >> ~/.bashrc
   espalier completion zsh > "${fpath[1]}/_espalier"

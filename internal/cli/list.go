@@ -19,7 +19,7 @@ func (a *invocation) listCommand() *cobra.Command {
 		Short: "List the workflows of this project and the user's skills",
 		Long: `List the workflows of the project around the working folder, and the skills in
 the user's folders; with a folder, only the workflows below it. "espalier help
-formats" says which files are workflows and where a project begins.`,
+formats" describes which files are workflows and where a project starts.`,
 		Args:              takes(0, 1, "at most one folder"),
 		ValidArgsFunction: completeFolder,
 		RunE: func(_ *cobra.Command, args []string) error {

@@ -45,10 +45,10 @@ higher budget, or after you resolve a step whose outcome is unknown. The run
 continues with the workflow, the options and the script of replies as they were
 when it started; files that have changed since are listed.
 
---from takes the run back to an earlier step of its main line: what the steps
-before it wrote is kept, the rest is done again. "current" is the step that the
-run is at or failed at, "previous" the one before. A run that has finished stays
-as it is; a new run starts at that step with its values.
+--from goes back to an earlier step of the run's main line: what the steps before
+it wrote is kept, and the rest is repeated. "current" is the step that the run
+is at or failed at, "previous" the one before. A finished run stays as it is; a
+new run starts at that step with its values.
 
 --set edits a variable of that new run before its first step, so that a failed
 run can be corrected and retried at once. VALUE is JSON, or else text. The
@@ -273,7 +273,8 @@ recorded with the user of this machine, and with the name given with --as.`,
 		},
 	}
 	flags := a.driveFlags(cmd).Flags()
-	flags.StringVar(&note, "note", "", "why, in a few words, `TEXT`: it is recorded as evidence; --reason is the same")
+	flags.StringVar(&note, "note", "",
+		"the reason for the decision, as `TEXT`; recorded as evidence. --reason is the same")
 	flags.SetNormalizeFunc(func(_ *pflag.FlagSet, name string) pflag.NormalizedName {
 		if name == "reason" {
 			name = "note"

@@ -154,7 +154,7 @@ func (a *invocation) importCommand() *cobra.Command {
 		Short: "Add a run that was exported from another project",
 		Long: `Add the run in FILE, which "espalier runs export" has written, to this project.
 The archive is verified first, as "espalier audit verify" verifies a run. If it
-was changed, or if the project has the run already, nothing is added. The store
+was changed, or if the project already has the run, nothing is added. The store
 of either project can be a file or PostgreSQL.
 
 Verification does not detect an archive that was forged as a whole. Compare the
@@ -693,9 +693,9 @@ func (a *invocation) transcriptCommand() *cobra.Command {
 		Use:   "transcript RUN|FILE [--follow] [--pretty] [--trace]",
 		Short: "Print the transcript of a run: every step, message and tool call",
 		Long: `Print the transcript of a run, one JSON object per line. It is derived from the
-journal: a file that was deleted or damaged is written again.
+journal: a deleted or damaged file is regenerated.
 
-FILE is a transcript from elsewhere, also one that AWF has written; --pretty
+FILE is a transcript from elsewhere, such as one that AWF has written; --pretty
 formats it for people.`,
 		Args:              takesRun(1, 1, "one run"),
 		ValidArgsFunction: a.completeRun,
@@ -717,7 +717,7 @@ formats it for people.`,
 		},
 	}
 	flags := cmd.Flags()
-	flags.BoolVar(&a.json, "json", false, "print one JSON object per line, as without the flag")
+	flags.BoolVar(&a.json, "json", false, "print one JSON object per line; this is the default")
 	flags.BoolVar(&follow, "follow", false, "follow the run until it has finished")
 	flags.BoolVar(&pretty, "pretty", false, "format it for people")
 	flags.BoolVar(&trace, "trace", false, "of an AIFLOW run: the document that the format's trace viewer reads")

@@ -23,8 +23,8 @@ func (a *invocation) schemaCommand() *cobra.Command {
 		Use:   "schema [FORMAT [BLOCK]|config] [-o FILE] [--json]",
 		Short: "Print JSON Schemas of a format, for editors",
 		Long: `Print the JSON Schema of a format's main part or of one of its blocks, or that
-of espalier.yaml, the configuration. Editors use it to complete and check what
-is written. Without a format, list what there is.`,
+of espalier.yaml, the configuration. Editors use it for completion and
+validation. Without a format, list the available schemas.`,
 		Example: `  espalier schema agent-flow
   espalier schema agent-flow step
   espalier schema config`,

@@ -45,7 +45,7 @@ itself.`,
 	flags := cmd.Flags()
 	flags.BoolVar(&yes, "yes", false, "approve without asking")
 	flags.BoolVar(&list, "list", false, "list what is approved on this machine")
-	flags.BoolVar(&revoke, "revoke", false, "take the approval of a project back")
+	flags.BoolVar(&revoke, "revoke", false, "revoke the approval of a project")
 	exclusive(cmd, "yes", "list")
 	exclusive(cmd, "yes", "revoke")
 	exclusive(cmd, "list", "revoke")
