@@ -102,7 +102,7 @@ func (c *checker) toolNames() {
 			}
 			if name = strings.ReplaceAll(name, "*", "x"); !stepkind.IsToolName(name) {
 				c.add(stepkind.CodeToolName, diag.Error, one.Span, stepkind.ToolNameHelp+".",
-					"Invalid tool name %q.", one.Name)
+					"%q cannot be the name of a tool.", one.Name)
 			}
 		}
 	}

@@ -50,7 +50,7 @@ func NewUsers(stateDir string) *Users {
 // Errors of the users file.
 var (
 	ErrUnknownUser  = errors.New("unknown user")
-	ErrUserExists   = errors.New("there is a user of this name already")
+	ErrUserExists   = errors.New("the user already exists")
 	ErrUnknownToken = errors.New("unknown token ID")
 	// ErrInvalidToken is returned for a credential that was never issued, has
 	// been revoked or has expired. It does not tell which.

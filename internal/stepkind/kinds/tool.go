@@ -33,7 +33,7 @@ func (k Tool) Check(p *ir.Program, s *ir.Step, t *ir.Task) diag.List {
 	var list diag.List
 	if set.Tool != "" && !stepkind.IsToolName(set.Tool) {
 		list.Errorf(stepkind.CodeToolName, stepkind.At(s, t, "tool"),
-			stepkind.ToolNameHelp+"; arguments go under args.", "Invalid tool name %q.", set.Tool)
+			stepkind.ToolNameHelp+"; arguments go under args.", "%q cannot be the name of a tool.", set.Tool)
 	}
 	if ir.ToolName(set.Tool) == ir.ShellTool {
 		list = append(list, k.CheckCode(p, s, t)...)
