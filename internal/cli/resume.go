@@ -45,10 +45,10 @@ higher budget, or after you resolve a step whose outcome is unknown. The run
 continues with the workflow, the options and the script of replies as they were
 when it started; files that have changed since are listed.
 
---from goes back to an earlier step of the run's main line: what the steps before
-it wrote is kept, and the rest is repeated. "current" is the step that the run
-is at or failed at, "previous" the one before. A finished run stays as it is; a
-new run starts at that step with its values.
+--from goes back to an earlier step of the run's main line: what earlier steps
+wrote is kept, and the rest is repeated. "current" is the step that the run is
+at or failed at, "previous" the one before. A finished run stays as it is; a new
+run starts at that step with its values.
 
 --set edits a variable of that new run before its first step, so that a failed
 run can be corrected and retried at once. VALUE is JSON, or else text. The
