@@ -435,7 +435,7 @@ func TestGreetingSaysWhatToDoNext(t *testing.T) {
 	p.wantExit(4, "run", "gated.md", "--script", "replies.yaml")
 	screen := startOnConsole(t, p.command(), 80, 24).waitExit(0)
 	for _, text := range []string{
-		"and 1 run that is not over", "espalier runs --open", "1 item waiting for you", "--simulate",
+		"and 1 unfinished run", "espalier runs --open", "1 item waiting for you", "--simulate",
 	} {
 		if !strings.Contains(screen, text) {
 			t.Errorf("%q is missing:\n%s", text, screen)

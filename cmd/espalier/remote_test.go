@@ -292,7 +292,7 @@ func TestAuditThroughAServerFindsChangedRecords(t *testing.T) {
 		}
 	}
 	if output := away.wantExit(1, "audit", "verify", "5555"); !strings.Contains(output,
-		"the records are correct again") {
+		"the records were regenerated") {
 		t.Error(output)
 	}
 }

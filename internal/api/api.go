@@ -339,14 +339,14 @@ type TriggerStatus struct {
 	Workflow string `json:"workflow"`
 	Path     string `json:"path"`
 	Trigger
-	Overlap string   `json:"overlap,omitempty" doc:"What happens when the previous run is not over"`
+	Overlap string   `json:"overlap,omitempty" doc:"What happens if the previous run has not finished"`
 	CatchUp string   `json:"catch_up,omitempty" doc:"How late a scheduled run may start"`
 	Jitter  string   `json:"jitter,omitempty" doc:"Scheduled runs are delayed by less than this"`
 	Paused  bool     `json:"paused,omitempty"`
 	Next    string   `json:"next,omitempty" doc:"When the schedule fires next"`
-	Queue   []string `json:"queue,omitempty" doc:"Scheduled times whose runs start when the previous run is over"`
+	Queue   []string `json:"queue,omitempty" doc:"Scheduled times whose runs start when the previous run has finished"`
 	Missed  []Missed `json:"missed,omitempty" doc:"The latest firings that started no run, oldest first"`
-	Active  []string `json:"active,omitempty" doc:"Runs that are not over"`
+	Active  []string `json:"active,omitempty" doc:"Unfinished runs"`
 	Problem string   `json:"problem,omitempty" doc:"Why the workflow cannot be read; the trigger is that of its last valid version"`
 }
 

@@ -38,7 +38,7 @@ func (a *App) Export(ctx context.Context, r *Run, path string) (head string, err
 	}
 	f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
 	if errors.Is(err, fs.ErrExist) {
-		return "", fail(InvalidRequest, "", "%s exists already", path).advise("Name a file that does not exist yet.")
+		return "", fail(InvalidRequest, "", "%s already exists", path).advise("Name a file that does not exist yet.")
 	}
 	if err != nil {
 		return "", fail(InvalidRequest, "", "%v", err)

@@ -187,12 +187,12 @@ func (env *environment) runError(id journal.RunID, err error) error {
 	case errors.Is(err, journal.ErrFinished):
 		out.Kind, out.Reason, out.Message = Conflict, RunFinished, "the run has finished"
 	case errors.Is(err, journal.ErrUnfinished):
-		out.Kind, out.Reason, out.Message = Conflict, RunUnfinished, fmt.Sprintf("run %s is not over", id.Short())
+		out.Kind, out.Reason, out.Message = Conflict, RunUnfinished, fmt.Sprintf("run %s has not finished", id.Short())
 	case errors.Is(err, journal.ErrExists):
 		out.Kind, out.Reason, out.Message = Conflict, RunExists, fmt.Sprintf("run %s already exists", id)
 	case errors.Is(err, journal.ErrUnknownRun):
 		out.Kind, out.Reason, out.Name = NotFound, NoRun, id.Short()
-		out.Message = fmt.Sprintf("there is no run %s: it may have been removed meanwhile", id.Short())
+		out.Message = fmt.Sprintf("run %s does not exist: it may have been removed", id.Short())
 	case errors.Is(err, engine.ErrClosed):
 		out.Kind, out.Message = Interrupted, "interrupted"
 	default:

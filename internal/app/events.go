@@ -86,7 +86,7 @@ func (a *App) ReceiveHook(ctx context.Context, name string, e Incoming) (*Delive
 		return d.spec.Kind == ir.OnWebhook && d.spec.Event == name
 	})
 	if at < 0 {
-		return nil, fail(NotFound, NoTrigger, "there is no webhook %q, or no workflow for it", name)
+		return nil, fail(NotFound, NoTrigger, "the webhook %q is unknown or starts no workflow", name)
 	}
 	return a.deliver(ctx, env, e, all[at:at+1], false, triggerActor(all[at]))
 }
@@ -378,7 +378,7 @@ func (a *App) Webhook(ctx context.Context, name string) (*Webhook, error) {
 	w := env.settings.Webhook(name)
 	switch {
 	case w == nil:
-		return nil, fail(NotFound, NoTrigger, "there is no webhook %q", name)
+		return nil, fail(NotFound, NoTrigger, "unknown webhook %q", name)
 	case w.Unapproved:
 		return nil, fail(NotReady, NeedsConsent, "%s", config.NotApproved(fmt.Sprintf("the webhook %q", name))).
 			advise("%s", config.Approval)

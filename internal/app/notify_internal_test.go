@@ -170,7 +170,7 @@ func TestMissedFiringsAndWaitingRunsAreNotified(t *testing.T) {
 		t.Errorf("%q", to.bodies)
 	}
 	if !slices.ContainsFunc(to.bodies,
-		func(b string) bool { return strings.Contains(b, "the previous run was not over") }) {
+		func(b string) bool { return strings.Contains(b, "the previous run had not finished") }) {
 		t.Errorf("%q", to.bodies)
 	}
 	// Another round sends nothing again.

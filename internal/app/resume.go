@@ -320,7 +320,7 @@ func canReturn(program *plan.Program, step, name string) error {
 			names = append(names, s.Title())
 		}
 	}
-	return fail(NotFound, "", "there is no step %q", name).advise("%s", diag.DidYouMean(name, names))
+	return fail(NotFound, "", "unknown step %q", name).advise("%s", diag.DidYouMean(name, names))
 }
 
 // notReached names the step as the person did if a run has not reached it.

@@ -347,9 +347,9 @@ func (a *App) find(ctx context.Context, name string) (*environment, *Run, error)
 	}
 	switch {
 	case name == "":
-		return nil, nil, fail(InvalidRequest, NoRunName, "a run is named by its id, or the beginning of it")
+		return nil, nil, fail(InvalidRequest, NoRunName, "name a run by its ID, or the beginning of it")
 	case len(found) == 0:
-		e := fail(NotFound, NoRun, "there is no run %q", name)
+		e := fail(NotFound, NoRun, "unknown run %q", name)
 		e.Name, e.Names = name, a.otherRuns(ctx, env.root)
 		return nil, nil, e
 	case len(found) > 1:

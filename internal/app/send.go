@@ -148,7 +148,7 @@ func (env *environment) decide(ctx context.Context, id journal.RunID, d plan.Gat
 			d.Digest = cmp.Or(d.Digest, shown.digest)
 		case d.Digest != "" && d.Digest != shown.digest:
 			return &plan.Refusal{Code: plan.Changed, Why: fmt.Sprintf(
-				"the content of %s has changed since it was shown; look at it again",
+				"%s changed after it was shown; look at it and decide again",
 				strings.Join(shown.paths(), ", "))}
 		case d.Answer == plan.Approve:
 			if sent.Edited, err = env.acceptEdits(ctx, id, shown, d.By); err != nil {

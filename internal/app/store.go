@@ -257,7 +257,7 @@ func (a *App) Backup(ctx context.Context, path string) error {
 			advise("Use the tools of the database for a backup, such as pg_dump.")
 	}
 	if err := store.Backup(ctx, path); errors.Is(err, fs.ErrExist) {
-		return fail(InvalidRequest, "", "%s exists already", path).advise("Name a file that does not exist yet.")
+		return fail(InvalidRequest, "", "%s already exists", path).advise("Name a file that does not exist yet.")
 	} else if err != nil {
 		return err
 	}

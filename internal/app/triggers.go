@@ -388,7 +388,7 @@ func (a *App) findTrigger(
 	case 1:
 		return env, found[0], nil
 	case 0:
-		e := fail(NotFound, NoTrigger, "there is no trigger %q", name)
+		e := fail(NotFound, NoTrigger, "unknown trigger %q", name)
 		e.Name, e.Names = name, ids
 		return nil, nil, e
 	}

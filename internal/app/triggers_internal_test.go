@@ -339,7 +339,7 @@ func TestOverlapCountsRunsThatWait(t *testing.T) {
 		runs, unfinished, wait int
 		missed                 string
 	}{
-		{"skip", 1, 1, 0, "the previous run was not over"},
+		{"skip", 1, 1, 0, "the previous run had not finished"},
 		{"queue-one", 1, 1, 1, "another firing was already queued"},
 		{"queue-all", 1, 1, 2, ""},
 		{"cancel-old", 3, 1, 0, ""},

@@ -88,7 +88,7 @@ func (a *App) Drain(ctx context.Context, name string) (*Worker, error) {
 	all = slices.DeleteFunc(all, func(w Worker) bool { return !strings.HasPrefix(string(w.ID), strings.ToUpper(name)) })
 	switch {
 	case len(all) == 0 || name == "":
-		return nil, fail(NotFound, NoWorker, "there is no worker %q", name)
+		return nil, fail(NotFound, NoWorker, "unknown worker %q", name)
 	case len(all) > 1:
 		return nil, fail(InvalidRequest, "", "%d workers start with %q", len(all), name).advise("Write more of the ID.")
 	case !all[0].Works:

@@ -13,12 +13,12 @@ import (
 
 // british matches words that American English spells in another way.
 var british = regexp.MustCompile(`(?i)\b(\w*(?:cancell(?:ed|ing)|colour|behaviour|favour|honour|labell(?:ed|ing)|` +
-	`modell(?:ed|ing)|travell(?:ed|ing)|catalogue|licence)\w*|(?:recogn|organ|normal|serial|initial|author|summar|optim|` +
-	`priorit|minim|maxim|canonical|custom|categor|real|special|final|general)is(?:e|ed|es|ing|er|ers|ation))\b`)
+	`modell(?:ed|ing)|travell(?:ed|ing)|catalogue|licence)\w*|afterwards|towards|` +
+	`(?:recogn|organ|normal|serial|initial|author|summar|optim|priorit|minim|maxim|canonical|custom|categor|real|special|final|general)is(?:e|ed|es|ing|er|ers|ation))\b`)
 
 // otherwiseSpelled are parts of texts that are no prose: names of HTML, values of JSON, and words of requests.
 var otherwiseSpelled = strings.NewReplacer("aria-labelledby", "", "ok, failed, rejected or cancelled", "",
-	"organisation organization", "")
+	"organisation organization", "", "finally|afterwards|also", "")
 
 // quoted matches what a page quotes: values, names and identifiers, which keep their spelling.
 var quoted = regexp.MustCompile("`[^`\n]*`|\\]\\([^)\\s]*\\)|\\bid=\"[^\"]*\"")
@@ -82,6 +82,7 @@ func messages(code []byte) []string {
 func TestBritishSpellingsAreFound(t *testing.T) {
 	for text, want := range map[string]bool{
 		"the run was cancelled": true, "Behaviour": true, "an organiser": true, "summarised": true,
+		"afterwards": true, "towards": true, "afterward": false, "toward": false,
 		"canceled": false, "color": false, "promise": false, "realistic": false, "an advertiser": false,
 		"finally": false, "specialist": false, "otherwise": false, "generalist": false,
 	} {

@@ -26,9 +26,9 @@ func (a *invocation) auditCommand() *cobra.Command {
 		Use:   "audit RUN",
 		Short: "Show the audit log: decisions, evidence and cost",
 		Long: `Print the audit log of a run for people; with --json, one record per line. Each
-record has the hash of the one before. The log is derived from the journal: one
-that was deleted is written again. One that does not match the journal is kept
-beside the new one; the exit code is 1 then.`,
+record has the hash of the one before. The log is derived from the journal. A
+deleted log is regenerated. A log that does not match the journal is renamed and
+kept; the exit code is then 1.`,
 		Args:              takesRun(1, 1, "one run"),
 		ValidArgsFunction: a.completeRun,
 		RunE: func(_ *cobra.Command, args []string) error {
@@ -93,8 +93,11 @@ func (a *invocation) reportSetAside(run *app.Run) error {
 	for i := range files {
 		files[i] = a.recordPath(files[i])
 	}
-	return fail(exitFailed, "What is printed was made from the journal. Compare it with what was found, then move "+
-		"that away:\n  "+strings.Join(files, "\n  "),
+	compare := "Compare it with the renamed file, then move that file away:\n  "
+	if len(files) > 1 {
+		compare = "Compare it with the renamed files, then move them away:\n  "
+	}
+	return fail(exitFailed, "The log above was regenerated from the journal. "+compare+strings.Join(files, "\n  "),
 		"records of run %s did not match the journal: they may have been changed", run.ID.Short())
 }
 
@@ -103,17 +106,16 @@ func (a *invocation) auditVerifyCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "verify [RUN] [--anchor FILE --key FILE]",
 		Short: "Verify the records of a run, or against an anchor",
-		Long: `Verify everything that is stored of a run and of its child runs: the chain of
-hashes over the journal, the values that it names, the list of runs, the
-snapshot, and the audit log and the transcript, which must be, byte for byte,
-what the journal implies. Nothing is changed. The exit code is 1 if there is a
-fault.
+		Long: `Verify everything that is stored of a run and of its child runs: the hash chain
+of the journal, the values that it refers to, the list of runs, the snapshot,
+and the audit log and the transcript, which must be, byte for byte, what the
+journal implies. Nothing is changed. The exit code is 1 if there is a fault.
 
 With --anchor, compare the journal of the whole project with an anchor that
 "espalier audit anchor" has written: runs that were removed without a record
-of the removal, rewritten or cut off since then are faults. A run that was
-damaged when "espalier runs rm" removed it has a record that says so, and is no
-fault; its events can no longer be verified. --key is the public key.`,
+of the removal, rewritten or truncated since then are faults. A run that was
+already damaged when "espalier runs rm" removed it is listed, not reported as a
+fault. Its events can no longer be verified. --key is the public key.`,
 		Args:              takes(0, 1, "at most one run"),
 		ValidArgsFunction: a.completeRun,
 		RunE: func(_ *cobra.Command, args []string) error {
@@ -139,9 +141,9 @@ fault; its events can no longer be verified. --key is the public key.`,
 	}
 	flags := a.jsonFlag(cmd).Flags()
 	flags.StringVar(&anchor, "anchor", "", "compare the journal with the anchor in this `FILE`")
-	flags.StringVar(&key, "key", "", "the public key in this `FILE` verifies the anchor")
-	flags.StringVar(&command, "check-command", "", "this shell `COMMAND` verifies the anchor: the statement is its "+
-		"input, $ESPALIER_SIGNATURE names the file with the signature")
+	flags.StringVar(&key, "key", "", "verify the anchor with the public key in this `FILE`")
+	flags.StringVar(&command, "check-command", "", "this shell `COMMAND` verifies the anchor: it receives the "+
+		"statement on stdin, and $ESPALIER_SIGNATURE is the path of the signature")
 	exclusive(cmd, "key", "check-command")
 	return cmd
 }
@@ -167,15 +169,15 @@ func (a *invocation) verified(run *app.Run, reports []app.AuditReport) error {
 		return err
 	}
 	if damaged(reports) {
-		return fail(exitFailed, "Take a copy of the journal: it shows what was changed. Restore it from a backup.",
+		return fail(exitFailed, "Copy the journal to keep the evidence. Then restore it from a backup.",
 			"the journal is damaged")
 	}
 	if faults == len(renamed) {
-		return fail(exitFailed, "Move it away, and verify again:\n  "+strings.Join(renamed, "\n  "),
-			"the records are correct again; what was changed is still there")
+		return fail(exitFailed, "Move these files away, then verify again:\n  "+strings.Join(renamed, "\n  "),
+			"the records were regenerated; the changed files are kept")
 	}
-	return fail(exitFailed, fmt.Sprintf("Take a copy of the files: they show what was changed. Then \"espalier audit "+
-		"%s\" writes the log again from the journal.", run.ID.Short()), "the records are not valid")
+	return fail(exitFailed, fmt.Sprintf("Copy the files to keep the evidence. Run \"espalier audit %s\" to "+
+		"regenerate the log from the journal.", run.ID.Short()), "the records are not valid")
 }
 
 // damaged reports whether the journal itself has a fault.
@@ -234,7 +236,7 @@ func (a *invocation) verifyAnchor(ctx context.Context, path, key, command string
 	if err := a.print(report, func() { a.printAnchorReport(report) }); err != nil || report.OK {
 		return err
 	}
-	return fail(exitFailed, "Take a copy of the journal: it shows what was changed.",
+	return fail(exitFailed, "Copy the journal to keep the evidence.",
 		"the journal does not match the anchor")
 }
 
@@ -286,13 +288,14 @@ func (a *invocation) auditAnchorCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "anchor --key FILE [--out FILE]",
 		Short: "Write a signed anchor over the journal of all runs",
-		Long: `Verify the chains of hashes of all runs and write a signed anchor over them: one
-line per run, a statement and its signature. Store the anchor where people who
+		Long: `Verify the hash chains of all runs and write a signed anchor over them: one line
+per run, a statement and its signature. Store the anchor where people who
 can change the journal cannot change it. "espalier audit verify --anchor" then
-finds runs that were removed, rewritten or cut off after the anchor was written.
+finds runs that were removed, rewritten or truncated since the anchor was
+written.
 
-"espalier audit keygen" creates a key. With --sign-command, a shell command gets
-the statement as its input and prints the signature.`,
+"espalier audit keygen" creates a key. With --sign-command, a shell command
+receives the statement on stdin and prints the signature.`,
 		Args: takes(0, 0, ""),
 		RunE: func(*cobra.Command, []string) error {
 			sign, err := signer(key, command)
@@ -337,8 +340,8 @@ func (a *invocation) auditKeygenCommand() *cobra.Command {
 		Use:   "keygen FILE",
 		Short: "Create a key that signs anchors",
 		Long: `Create an ed25519 key pair: the private key in FILE, which only you can read,
-and the public key in FILE.pub, both PEM encoded. Keep the private key out of
-reach of people who can change the journal.`,
+and the public key in FILE.pub, both PEM encoded. Keep the private key away
+from people who can change the journal.`,
 		Args: takes(1, 1, "one file"),
 		RunE: func(_ *cobra.Command, args []string) error {
 			private, public, err := audit.GenerateKey()

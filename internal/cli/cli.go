@@ -301,7 +301,7 @@ func unknownCommand(root *cobra.Command, name string) error {
 	} else if strings.HasSuffix(name, ".md") || strings.ContainsAny(name, `/\`) {
 		help = fmt.Sprintf("To check a file: %q", root.Name()+" validate "+name)
 	}
-	return usage(help, "there is no command %q", name)
+	return usage(help, "unknown command %q", name)
 }
 
 // groupHelpOnly is what a command does that only has commands below it.

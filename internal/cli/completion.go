@@ -28,7 +28,7 @@ func (a *invocation) completionCommand() *cobra.Command {
 	return &cobra.Command{
 		Use:   "completion " + strings.Join(shells, "|"),
 		Short: "Print a script that completes commands in your shell",
-		Long: `Print a script that completes commands, flags and what they take in your shell:
+		Long: `Print a script that completes commands, flags and their values in your shell:
 workflows, inputs, models, runs, steps, gates, budgets and codes.`,
 		Example: `  echo 'source <(espalier completion bash)' >> ~/.bashrc
   espalier completion zsh > "${fpath[1]}/_espalier"
@@ -37,7 +37,7 @@ workflows, inputs, models, runs, steps, gates, budgets and codes.`,
 		ValidArgs: shells,
 		Args:      takes(1, 1, "the name of a shell: "+strings.Join(shells, ", ")),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			if err := oneOf(args[0], shells, "there is no completion for %q"); err != nil {
+			if err := oneOf(args[0], shells, "unknown shell %q"); err != nil {
 				return err
 			}
 			return WriteCompletion(a.stdout, cmd.Root(), args[0])

@@ -27,12 +27,12 @@ func (a *invocation) costCommand() *cobra.Command {
 	cmd := a.jsonFlag(a.ofWorkflow(&cobra.Command{
 		Use:   "cost WORKFLOW [--model MODEL] [--json]",
 		Short: "Compute the worst-case cost of a run",
-		Long: `Compute what a run uses if every step succeeds at once (base) and in the worst
-case, over all paths, with every retry, fallback and repetition. The report has
+		Long: `Compute what a run uses if every step succeeds at the first attempt (base), and
+at most, over all paths, retries, fallbacks and loops (worst). The report lists
 each step and each agent, and compares the totals with the declared budgets.
-Tokens of prompts, and money, are estimates; other amounts are bounds. Times add
-up the time limits of calls. Prices are those of the models that --model, the
-workflow or the configuration names.`,
+Tokens of prompts, and money, are estimates; other amounts are bounds. Times are
+the sums of the timeouts of calls. Prices are those of the models that --model,
+the workflow or the configuration names.`,
 	}, func(an *app.Analysis) error {
 		cost, err := a.app().Cost(an, model)
 		if err != nil {
@@ -41,7 +41,7 @@ workflow or the configuration names.`,
 		report := costReport{Name: an.Name(), Path: an.File.Path, Cost: cost}
 		return a.print(report, func() { a.printCost(report) })
 	}))
-	cmd.Flags().StringVar(&model, "model", "", "work with the price of this `MODEL`")
+	cmd.Flags().StringVar(&model, "model", "", "compute with the prices of this `MODEL`")
 	cmd.RegisterFlagCompletionFunc("model", offer(pricedModels))
 	return cmd
 }
@@ -82,8 +82,8 @@ func (a *invocation) printCost(r costReport) {
 	}
 	if slices.ContainsFunc(r.PerAgent, func(c check.AgentCost) bool { return c.ToolCalls != stepkind.Amount{} }) {
 		p.text(fmt.Sprintf("An agent with tools makes up to %d model calls in one attempt of a step, unless the file "+
-			"sets another number, with up to %d tool calls after each of them. Every call sends what came before "+
-			"again. Replies that break their contract add up to %d calls.",
+			"sets another number, with up to %d tool calls after each of them. Every call resends the conversation "+
+			"so far. Replies that break their contract add up to %d calls.",
 			stepkind.DefaultMaxTurns, stepkind.MaxCallsPerTurn, stepkind.RepairCalls))
 	}
 	if calls := r.ModelCalls.Worst; r.Repeats > 0 && calls.Unbounded == "" && calls.N > 0 {
@@ -94,7 +94,7 @@ func (a *invocation) printCost(r costReport) {
 	case !m.Known:
 		p.text("Money is unknown: " + sentence(m.Because))
 	case len(m.Models) == 0:
-		p.text("At most $0.00: no model is asked.")
+		p.text("At most $0.00: no step calls a model.")
 	default:
 		text := fmt.Sprintf("At most %s (estimate), with %s.", price.Dollars(m.AtMost), pricesUsed(&m))
 		if m.Limit > 0 {

@@ -38,7 +38,7 @@ needs no model: the description itself determines the steps.`,
 				return err
 			}
 			if req.Name[0] < 'a' || req.Name[0] > 'z' {
-				return usage("Begin with a letter.", "%q cannot be the name of a workflow", req.Name)
+				return usage("Begin with a letter.", "invalid workflow name %q", req.Name)
 			}
 			req.Request = strings.TrimSpace(optional(args, 1))
 			return a.create(&req, script)

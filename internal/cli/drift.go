@@ -41,7 +41,7 @@ rules.`,
 			return err
 		}
 		if found.Count(diag.Warning)+found.Count(diag.Error) == 0 {
-			a.note("%s: nothing disagrees.", an.File.Path)
+			a.note("%s: no contradictions.", an.File.Path)
 			return nil
 		}
 		return fail(exitFailed, "", "%s: %s", an.File.Path, diag.Summary(found))

@@ -72,8 +72,8 @@ func longEnough(name string) error {
 	if name == "" || len(name) >= minPrefix {
 		return nil
 	}
-	return usage("\"espalier runs\" lists the ids.",
-		"%q is too short: a command that changes a run needs at least %d characters of its id", name, minPrefix)
+	return usage("\"espalier runs\" lists the IDs.",
+		"%q is too short: a command that changes a run needs at least %d characters of its ID", name, minPrefix)
 }
 
 // drive shows a run's progress until it is at rest, and reports its state. begin starts the run, or sends it a message;
@@ -324,10 +324,11 @@ func (a *invocation) reportEnd(run *app.Run) error {
 	switch {
 	case end.From == "":
 	case a.scripted(run):
-		help += "\nThe run keeps its script of replies. To try again, correct the script and start a new run."
+		help += "\nA run always uses the script that it was started with. To try again, correct the script and " +
+			"start a new run."
 	default:
 		help += fmt.Sprintf(
-			"\nTo continue from there, keeping what was done and paid for: espalier resume %s --from %s",
+			"\nTo retry from this step and keep earlier results: espalier resume %s --from %s",
 			run.ID.Short(), end.From)
 	}
 	return fail(code, help, "%s", runSentence(run, end))

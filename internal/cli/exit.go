@@ -46,8 +46,8 @@ const exitCodesHelp = `Every command ends with one of these codes:
   141  the reader of the output closed it; a run continues to its end
 
 An AWF workflow may choose its own exit status, which is passed on. With --json,
-the object has "outcome", so that scripts need not guess; with --follow, too, it
-is the last line. Warnings and notes do not change the code, unless --strict
+the object has "outcome", so that scripts need not guess; with --follow, it is
+the last line. Warnings and notes do not change the code, unless --strict
 turns them into errors.
 `
 
@@ -170,8 +170,8 @@ var advice = map[app.Reason]string{
 	app.PythonSimulated: "Leave out --python: the built-in interpreter runs the code without starting a program.",
 	app.NoSandbox: "Nothing was started. Leave out --python, which most workflows do not need; or look at the " +
 		"code, and use --python=unconfined if you trust it.",
-	app.AmbiguousRun:     "Use a longer prefix of one of these ids:\n  {names}",
-	app.AmbiguousTrigger: "Use one of these ids:\n  {names}",
+	app.AmbiguousRun:     "Use a longer prefix of one of these IDs:\n  {names}",
+	app.AmbiguousTrigger: "Use one of these IDs:\n  {names}",
 	app.NotResumable:     "The run can still be read.",
 	app.InnerStep:        "Go back to the step that contains it: espalier resume {run} --from {name}",
 	app.AlreadyDecided:   "\"espalier audit {run}\" shows it.",
@@ -184,10 +184,10 @@ var advice = map[app.Reason]string{
 	app.NotFinished:     "Use \"espalier edit {run} NAME=VALUE\" for a run that waits or is paused.",
 	app.RunExists:       "Leave out --run-id to use a new one; \"espalier status {run}\" shows the existing run.",
 	app.RunOwned:        "It continues by itself; \"espalier status {run}\" shows its status.",
-	app.NoTranscript:    "It was run with --no-transcript, or nothing has happened yet.",
+	app.NoTranscript:    "The run was started with --no-transcript, or has no events yet.",
 	app.NotPromotable:   "\"espalier create {name}\" continues and checks it; use --force to promote it anyway.",
 	app.ClaimedIdentity: "Leave out --as, or let them decide on the server with their own token.",
-	app.WasEdited:       "Keep what you need of it; then use --force to replace it.",
+	app.WasEdited:       "Copy the parts you need, then use --force to overwrite the workflow.",
 	app.Incomplete:      "\"espalier create {name}\" continues it; or start over with a description.",
 	app.NoScript:        "Nothing was started. Leave out --scripts: the workflow runs without.",
 	app.ScriptConsent:   "Nothing was started. Review it; then use --allow-shell.",
@@ -246,17 +246,17 @@ func (a *invocation) failure(e *app.Error) *failure {
 			end.help += " Projects with runs of their own: " + strings.Join(e.Names, ", ") + "."
 		}
 	case app.NoTrigger:
-		end.help = "No workflow here declares one that fits. \"espalier triggers list\" shows all."
+		end.help = "No workflow here declares a matching one. Run \"espalier triggers list\" to see all triggers."
 		if len(e.Names) > 0 {
-			end.help = "Use one of these ids:\n  " + strings.Join(e.Names, "\n  ")
+			end.help = "Use one of these IDs:\n  " + strings.Join(e.Names, "\n  ")
 		}
 	case app.NoWorkflow:
 		switch {
 		case e.Name == "":
-			end.help = `"espalier help formats" says which files are workflows.`
+			end.help = `Run "espalier help formats" to see which files are workflows.`
 		case end.help == "":
-			end.help = fmt.Sprintf("There are no workflows in %s; \"espalier new %s\" begins one.", folder(e.Names[0]),
-				e.Name)
+			end.help = fmt.Sprintf("There are no workflows in %s. Run \"espalier new %s\" to create one.",
+				folder(e.Names[0]), e.Name)
 		}
 	case app.UnnamedInput:
 		end.message = fmt.Sprintf("--input %q has no \"=\"", e.Name)
@@ -264,15 +264,15 @@ func (a *invocation) failure(e *app.Error) *failure {
 	case app.PythonSimulated:
 		end.message = "--python runs python3, and a simulated run starts no programs"
 	case app.NoSandbox:
-		end.message = "--python runs code of the workflow in a sandbox, and there is none: " + e.Message
+		end.message = "--python requires a sandbox, which is unavailable: " + e.Message
 	case app.InvalidConfig:
 		if e.Kind == app.InvalidWorkflow {
 			end.help = "Run \"espalier validate " + e.Name + "\" to see them."
 		}
 	case app.NoGeneration:
-		end.help = fmt.Sprintf("\"espalier create %s\" makes one.", e.Name)
+		end.help = fmt.Sprintf("Run \"espalier create %s\" to generate one.", e.Name)
 		if e.Kind == app.InvalidRequest {
-			end.help = fmt.Sprintf(`Write "espalier create %s" and a description in quotes.`, e.Name)
+			end.help = fmt.Sprintf(`Run "espalier create %s" with a description in quotes to generate one.`, e.Name)
 		}
 	case app.MissingLabels:
 		end.help = labelHelp(e)
@@ -380,7 +380,7 @@ func unreadableFile(e *source.RefError) *failure {
 	case e.Problem == source.RefMissing:
 		end.help = listsWorkflows
 	case e.Problem == source.RefNotFile:
-		end.help = "Name a file."
+		end.help = "Pass the path of a file."
 	case e.Problem == source.RefUnread:
 		end.help = "Check that the file may be read and is UTF-8 text."
 	}
@@ -418,7 +418,7 @@ func flagError(cmd *cobra.Command, err error) error {
 		if form := valueForms[value.GetFlag().Value.Type()]; form != "" {
 			help = "Write " + form + "."
 		}
-		return usage(help, "%q cannot be the value of --%s", value.GetValue(), value.GetFlag().Name)
+		return usage(help, "invalid value %q for --%s", value.GetValue(), value.GetFlag().Name)
 	}
 	if unknown, ok := errors.AsType[*pflag.NotExistError](err); ok {
 		var names []string
@@ -451,7 +451,7 @@ func takes(least, most int, what string, listed ...string) cobra.PositionalArgs 
 		case most < 0 || len(args) <= most:
 			return nil
 		case most == 0:
-			return usage(help, "%s takes no arguments, but there is %q", name, args[0])
+			return usage(help, "%s takes no arguments; %q is unexpected", name, args[0])
 		default:
 			return usage(help, "%s takes %s; %q is unexpected", name, what, args[most])
 		}

@@ -37,7 +37,7 @@ letters alone, list the codes that start with them.`,
 				if near := diag.Nearest(strings.ToUpper(args[0]), explain.Codes()); near != "" {
 					help = fmt.Sprintf("Did you mean %q? %s", near, help)
 				}
-				return usage(help, "there is no code %q", args[0])
+				return usage(help, "unknown code %q", args[0])
 			}
 			return a.print(page, func() { a.printPage(page) })
 		},

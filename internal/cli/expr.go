@@ -32,15 +32,15 @@ it does not have are null.`,
 		ValidArgsFunction: cobra.NoFileCompletions,
 		RunE: func(_ *cobra.Command, args []string) error {
 			dialects := xslices.Map(expr.Dialects(), func(d expr.Dialect) string { return string(d) })
-			if err := oneOf(dialect, dialects, "there is no dialect %q"); err != nil {
+			if err := oneOf(dialect, dialects, "unknown dialect %q"); err != nil {
 				return err
 			}
 			switch {
 			case compat == "":
 			case compat != "reference":
-				return usage("Use --compat reference.", "there is no program %q to imitate", compat)
+				return usage("Use --compat reference.", "unknown program %q for --compat", compat)
 			case cmd.Flags().Changed("dialect") && dialect != string(expr.AIFlow):
-				return usage("Leave one of the two out.", "--compat reference is for AIFLOW conditions")
+				return usage("Leave out one of the two.", "--compat reference is for AIFLOW conditions")
 			default:
 				dialect = string(expr.AIFlowReference)
 			}

@@ -38,8 +38,7 @@ func (a *invocation) greet() error {
 		first := shellWord(found.Workflows[0].Name)
 		fmt.Fprintf(w, "This folder has %s", plural(n, "workflow"))
 		if len(runs) > 0 {
-			fmt.Fprintf(w, " and %s that %s not over", plural(len(runs), "run"),
-				map[bool]string{true: "is", false: "are"}[len(runs) == 1])
+			fmt.Fprintf(w, " and %s", plural(len(runs), "unfinished run"))
 		}
 		fmt.Fprintln(w, ".")
 		if waiting > 0 {
@@ -110,20 +109,20 @@ var otherWords = map[string]string{
 	"estimate": `"espalier cost WORKFLOW" prints the worst cost of a run.`,
 	"example":  `"espalier init" creates a first workflow, "espalier run WORKFLOW --simulate" runs it without a model.`,
 	"export":   `"espalier runs export RUN" writes a run to a file.`,
-	"fork":     `"espalier resume RUN --from STEP" starts a new run from a step of one that has finished.`,
+	"fork":     `"espalier resume RUN --from STEP" starts a new run from a step of a finished run.`,
 	"gates": `"espalier runs --status waiting" lists the runs that wait, ` +
 		`"espalier status RUN" shows the open gates of one.`,
 	"history": `"espalier runs" lists the runs, "espalier transcript RUN --pretty" shows what one did.`,
 	"import":  `"espalier runs import FILE" adds a run from a file.`,
 	"inbox":   `"espalier runs --status waiting" lists the runs that wait, "espalier status RUN" shows what is asked.`,
 	"inspect": `"espalier show WORKFLOW" describes a workflow, "espalier status RUN" a run.`,
-	"jobs":    `"espalier runs --open" lists the runs that are not over.`,
+	"jobs":    `"espalier runs --open" lists the unfinished runs.`,
 	"kill":    `"espalier cancel RUN" ends a run, "espalier pause RUN" stops it so that it can be resumed.`,
 	"lint":    `"espalier validate" checks workflows.`,
 	"log":     `"espalier transcript RUN --pretty --follow" prints what a run does.`,
 	"logs":    `"espalier transcript RUN --pretty --follow" prints what a run does.`,
 	"ls":      `"espalier list" lists the workflows, "espalier runs" the runs.`,
-	"ps":      `"espalier runs --open" lists the runs that are not over.`,
+	"ps":      `"espalier runs --open" lists the unfinished runs.`,
 	"replay": `"espalier run WORKFLOW --script FILE" plays replies from a file, ` +
 		`"espalier resume RUN --from STEP" repeats a run from a step.`,
 	"rerun": `"espalier run WORKFLOW" starts a new run, ` +

@@ -13,13 +13,13 @@ import (
 const environmentHelp = `Espalier reads these variables:
 
   NO_COLOR         set to anything: no colors
-  CLICOLOR_FORCE   set to anything but 0: colors also when the output is not a
+  CLICOLOR_FORCE   set to anything but 0: colors even if the output is not a
                    terminal
-  COLUMNS          how wide a page may be; else the width of the terminal, or 80
+  COLUMNS          the width of pages; if unset, that of the terminal, or 80
   HOME             your skills are in ~/.agents/skills and ~/.claude/skills
   XDG_CONFIG_HOME  and in $XDG_CONFIG_HOME/awf/skills (or ~/.config/awf/skills)
-  XDG_STATE_HOME   approvals of "espalier trust" are there (or ~/.local/state)
-  XDG_CACHE_HOME   the Python of NOF workflows is kept below it (or ~/.cache)
+  XDG_STATE_HOME   approvals of "espalier trust" (default: ~/.local/state)
+  XDG_CACHE_HOME   the Python of NOF workflows (default: ~/.cache)
 
   ESPALIER_STORE   the URL of the PostgreSQL database that keeps the runs
   ESPALIER_TEMPORAL
@@ -32,17 +32,17 @@ const environmentHelp = `Espalier reads these variables:
   ANTHROPIC_API_KEY, ANTHROPIC_BASE_URL, OPENAI_API_KEY, OPENAI_BASE_URL,
   GEMINI_API_KEY, GOOGLE_API_KEY, GOOGLE_GEMINI_BASE_URL, OLLAMA_HOST
                    keys and addresses of models, unless espalier.yaml names
-                   others; programs such as claude and codex get to see their
-                   own, and nothing else that could be a secret
+                   others; programs such as claude and codex receive only
+                   their own variables and no other secrets
 
   OTEL_EXPORTER_OTLP_ENDPOINT, and other variables of OpenTelemetry
-                   where traces and metrics of runs go; without it nowhere
-  TRACEPARENT      the span that a run is linked with, if they go somewhere
+                   endpoint for traces and metrics; if unset, none are sent
+  TRACEPARENT      parent span of a run, if traces are exported
 
-Secrets and servers that espalier.yaml or .mcp.json declare may name further
-ones. Nothing is sent anywhere but to the models and tools of a run, and to the
-stores, servers and collectors that you name. Commands ask questions only on a
-terminal.
+Secrets and servers that espalier.yaml or .mcp.json declare may name other
+variables. Nothing is sent anywhere but to the models and tools of a run, and to
+the stores, servers and collectors that you name. Commands ask questions only on
+a terminal.
 `
 
 const modelsHelp = `Model resolution order (first match wins):
@@ -52,25 +52,24 @@ const modelsHelp = `Model resolution order (first match wins):
   models: default:              in espalier.yaml
   the usual model of the first provider whose key is set
 
-A model is written by its name (claude-…, gpt-…, gemini-…), by a name of your
-own under models: aliases:, or as PROVIDER/MODEL:
+Write a model as its name (claude-…, gpt-…, gemini-…), as a name of your own
+under models: aliases:, or as PROVIDER/MODEL:
 
   anthropic, openai, gemini, ollama
                                 over the network; "help environment" lists the
                                 variables with their keys
   a name of your own            a server, declared under models: providers:
   claude-code, codex, gemini-cli, copilot
-                                a program that works by itself, with tools of
-                                its own, found on the PATH; without /MODEL it
-                                chooses its model. "claude" and
-                                "github_copilot" mean the same
+                                a coding agent on the PATH, which uses its own
+                                tools; without /MODEL, it chooses the model.
+                                "claude" and "github_copilot" are accepted, too
   a name of your own            a program, declared under models: clis:
 
 Run "espalier doctor" to see what is available. --simulate and --script need no
 model.
 `
 
-const scriptHelp = `--script FILE answers in place of models and tools. The file is YAML:
+const scriptHelp = `--script FILE replaces models and tools with scripted replies. The file is YAML:
 
   replies:                      # what models say
     - step: research            # which requests: step, agent, workflow or key,
@@ -88,7 +87,7 @@ const scriptHelp = `--script FILE answers in place of models and tools. The file
     - agent: critic
       visit: 2+                 # from the second time on
       reply: {approved: true}
-  tools:                        # what tools give back
+  tools:                        # what tools return
     web.search:
       - input: {query: roses}   # if the call has at least this
         output: [{title: Roses}]
@@ -115,15 +114,15 @@ const formatsHelp = `Espalier reads and runs workflows in these formats:
   agentfile   a folder with a workflow.yaml
   aiflow      *.aiflow
 
-A project begins at the nearest folder, from the workflow upwards, that holds
+The project root is the nearest folder, from the workflow upward, that contains
 .espalier, espalier.yaml, .awf, agentfile.yaml, workflows/*/workflow.yaml or
-.git. What a workflow refers to is looked for in its own folder, then from
-there, and never outside. Skills are found by the name of their folder in
-.agents/skills, .claude/skills and .awf/skills of the project, then of the
-user; the project's hide the user's.
+.git. File references are resolved in the workflow's folder, then in the project
+root, never outside of the project. Skills are found by the name of their folder
+in .agents/skills, .claude/skills and .awf/skills of the project, then of the
+user. Project skills take precedence over user skills.
 
-Searching a folder for workflows enters no other hidden folders, and none that
-are called node_modules, vendor or testdata. Name such a folder to search it.
+A search for workflows skips other hidden folders, and folders with the name
+node_modules, vendor or testdata. To search such a folder, name it.
 `
 
 const rootHelpTemplate = `{{.Long}}
@@ -135,7 +134,7 @@ Usage:
 {{- range $.Commands}}{{if and (eq .GroupID $group.ID) (not .Hidden)}}
   {{rpad .Name 12}}{{.Short}}{{end}}{{end}}
 {{end}}
-More to read:
+Help topics:
 {{- range .Commands}}{{if .IsAdditionalHelpTopicCommand}}
   help {{rpad .Name 14}}{{.Short}}{{end}}{{end}}
 
@@ -145,7 +144,7 @@ Examples:
 Exit codes:
   0 success · 1 the run failed · 2 wrong usage or unknown file · 3 the workflow
   is invalid · 4 the run waits · 5 out of budget · 6 not ready;
-  "espalier help exit-codes" has them all
+  "espalier help exit-codes" lists all
 
 Environment:
   NO_COLOR (or --no-color) and CLICOLOR_FORCE for colors, COLUMNS for the width
@@ -205,12 +204,12 @@ func (a *invocation) addHelp(root *cobra.Command) {
 		&cobra.Command{Use: "exit-codes", Short: "Exit codes", Long: exitCodesHelp},
 		&cobra.Command{Use: "environment", Short: "Environment variables", Long: environmentHelp},
 		&cobra.Command{Use: "formats", Short: "Which files are workflows, and where they are found", Long: formatsHelp},
-		&cobra.Command{Use: "models", Short: "Which model answers, and how it is named", Long: modelsHelp},
-		&cobra.Command{Use: "script", Short: "Files that answer in place of models and tools", Long: scriptHelp},
+		&cobra.Command{Use: "models", Short: "Model names, and how a model is selected", Long: modelsHelp},
+		&cobra.Command{Use: "script", Short: "Scripted replies of models and tools, for tests", Long: scriptHelp},
 	)
 	help := &cobra.Command{
 		Use:     "help [COMMAND]",
-		Short:   "Explain a command, or one of the topics below",
+		Short:   "Show help for a command or a topic",
 		GroupID: groupHelp,
 		ValidArgsFunction: offer(func(args []string) []string {
 			if len(args) > 0 {
@@ -234,7 +233,7 @@ func (a *invocation) addHelp(root *cobra.Command) {
 				} else if near := diag.Nearest(args[0], commandNames(root)); near != "" {
 					help = fmt.Sprintf("Did you mean \"espalier help %s\"? %s", near, help)
 				}
-				return usage(help, "there is no help on %q", args[0])
+				return usage(help, "unknown help topic %q", args[0])
 			}
 			cmd.InitDefaultHelpFlag()
 			return cmd.Help()

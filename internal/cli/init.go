@@ -31,7 +31,7 @@ func (a *invocation) initCommand() *cobra.Command {
 an espalier.yaml that lists the settings, a first workflow, and a file of
 replies with which a CI job runs the workflow without a model. On a terminal,
 init asks for the name, the format and the pattern of the workflow, and Enter
-takes what it suggests; elsewhere, it creates a workflow only with --workflow.
+accepts the suggestion; elsewhere, it creates a workflow only with --workflow.
 Where there are Agentfile workflows, it adds what runs write to .gitignore.
 Existing files stay as they are.
 
@@ -91,7 +91,7 @@ func (a *invocation) askForWorkflow(f *initFlags) (err error) {
 			if errors.Is(err, errSignal) {
 				err = fail(ExitInterrupted, "", "nothing was created")
 			} else if err == nil && answer == "" && a.stdinEnded {
-				err = usage("Press Enter to take what is suggested, or use --workflow NAME.",
+				err = usage("Press Enter to accept the suggestion, or use --workflow NAME.",
 					"the questions were not answered: nothing was created")
 			}
 			answer = cmp.Or(answer, otherwise)

@@ -19,7 +19,7 @@ func (a *invocation) listCommand() *cobra.Command {
 		Short: "List the workflows of this project and the user's skills",
 		Long: `List the workflows of the project around the working folder, and the skills in
 the user's folders; with a folder, only the workflows below it. "espalier help
-formats" says which files are workflows and where a project begins.`,
+formats" describes which files are workflows and where a project starts.`,
 		Args:              takes(0, 1, "at most one folder"),
 		ValidArgsFunction: completeFolder,
 		RunE: func(_ *cobra.Command, args []string) error {
@@ -56,7 +56,7 @@ formats" says which files are workflows and where a project begins.`,
 				a.note("%s was skipped: %s", s.Path, sentence(s.Reason))
 			}
 			if len(found.Workflows) == 0 {
-				a.note("There are no workflows in %s; \"espalier new NAME\" begins one.", folder(found.Root))
+				a.note("There are no workflows in %s. Run \"espalier new NAME\" to create one.", folder(found.Root))
 			}
 			return nil
 		},

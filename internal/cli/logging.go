@@ -67,7 +67,7 @@ func (w *lineLogger) Write(text []byte) (int, error) {
 func (f *logFlags) new(w io.Writer) (*slog.Logger, error) {
 	var level slog.Level
 	err := cmp.Or(
-		oneOf(f.level, logLevels, "there is no log level %q"), oneOf(f.format, logFormats, "there is no log format %q"),
+		oneOf(f.level, logLevels, "unknown log level %q"), oneOf(f.format, logFormats, "unknown log format %q"),
 		level.UnmarshalText([]byte(f.level)),
 	)
 	if err != nil {

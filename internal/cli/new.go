@@ -88,12 +88,12 @@ type newFiles struct {
 
 // checkPattern checks that a format has a pattern.
 func checkPattern(format, chosen string) error {
-	if err := oneOf(format, scaffold.Formats(), "there is no format %q"); err != nil {
+	if err := oneOf(format, scaffold.Formats(), "unknown format %q"); err != nil {
 		return err
 	}
 	p := slices.IndexFunc(scaffold.Patterns, func(p scaffold.Pattern) bool { return p.Name == chosen })
 	if p < 0 {
-		return usage(suggestPattern(format, chosen), "there is no pattern %q", chosen)
+		return usage(suggestPattern(format, chosen), "unknown pattern %q", chosen)
 	}
 	if why := scaffold.Patterns[p].MissingIn(format); why != "" {
 		var others []string
@@ -167,7 +167,7 @@ func checkName(name string) error {
 		if better := suggestName(name); better != "" {
 			help += fmt.Sprintf(" How about %q?", better)
 		}
-		return usage(help, "%q cannot be the name of a workflow", name)
+		return usage(help, "invalid workflow name %q", name)
 	case len(name) > longest:
 		return usage(fmt.Sprintf("Use at most %d characters.", longest), "the name is %d characters long", len(name))
 	}
@@ -187,7 +187,7 @@ func (a *invocation) createFiles(dir string, files ...scaffold.File) (paths []st
 	for _, f := range files {
 		path := filepath.Join(dir, filepath.FromSlash(f.Name))
 		if _, err := os.Lstat(a.inDir(path)); err == nil {
-			return nil, usage("Choose another name or another folder.", "there is a file %q already", path)
+			return nil, usage("Choose another name or another folder.", "the file %q already exists", path)
 		}
 		paths = append(paths, filepath.ToSlash(path))
 	}

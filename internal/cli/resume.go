@@ -45,10 +45,10 @@ higher budget, or after you resolve a step whose outcome is unknown. The run
 continues with the workflow, the options and the script of replies as they were
 when it started; files that have changed since are listed.
 
---from takes the run back to an earlier step of its main line: what the steps
-before it wrote is kept, the rest is done again. "current" is the step that the
-run is at or failed at, "previous" the one before. A run that has finished stays
-as it is; a new run starts at that step with its values.
+--from goes back to an earlier step of the run's main line: what earlier steps
+wrote is kept, and the rest is repeated. "current" is the step that the run is
+at or failed at, "previous" the one before. A finished run stays as it is; a new
+run starts at that step with its values.
 
 --set edits a variable of that new run before its first step, so that a failed
 run can be corrected and retried at once. VALUE is JSON, or else text. The
@@ -82,7 +82,7 @@ workflow has to allow it (human_in_the_loop), and the change is recorded.`,
 func (a *invocation) resume(name string, f *resumeFlags) error {
 	if f.script != "" {
 		return usage("Start a new run to play another script: espalier run WORKFLOW --script "+shellWord(f.script),
-			"a run keeps the script that it was started with, or its real models")
+			"the script of a run cannot be changed")
 	}
 	messages, err := f.messages()
 	if err != nil {
@@ -187,7 +187,7 @@ func parseRaise(text string) (app.Message, error) {
 		return nil, usage("Write --raise tokens=200000.", "--raise %q is not BUDGET=N", text)
 	}
 	if !slices.Contains(app.Budgets(), name) {
-		return nil, usage(diag.DidYouMean(name, raisable()), "there is no budget %q", name)
+		return nil, usage(diag.DidYouMean(name, raisable()), "unknown budget %q", name)
 	}
 	return app.Raise{Budget: name, To: n}, nil
 }
@@ -206,7 +206,7 @@ func parseDecide(text string) (app.Message, error) {
 		return nil, usage(`Write the result as JSON, as in --decide send='result={"sent": true}'.`,
 			"the result in --decide %q is not JSON", text)
 	case answer != app.AnswerRerun && answer != app.AnswerSkip && answer != app.AnswerFail:
-		return nil, usage("Write rerun, skip, fail, or result=JSON.", "%q is not an answer", answer)
+		return nil, usage("Write rerun, skip, fail, or result=JSON.", "unknown answer %q", answer)
 	}
 	return m, nil
 }
@@ -234,13 +234,13 @@ func (a *invocation) decisionCommand(
 		Short: about,
 		Long: about + `, and continue the run.
 
-The command prints what the gate shows, with its digest, and the decision is
-about exactly that: it is refused if that changes meanwhile. On a terminal,
-"approve" asks: y approves, n rejects, and Enter leaves the gate undecided, as
-where "espalier run" asks; "reject" asks for the reason unless --note has it.
-With --digest, as "espalier status RUN" prints it, the decision is refused if
-the gate no longer shows what had that digest; --json has all digits of it. The
-record has the user of this machine, and the name given with --as.`,
+The decision applies to exactly what the command prints; if the gate changes
+first, the decision is refused. Use --digest to decide on what "espalier status
+RUN" showed. --json prints the full digest.
+
+On a terminal, "approve" asks: y approves, n rejects, and Enter leaves the gate
+undecided. "reject" asks for the reason, unless --note gives it. The decision is
+recorded with the user of this machine, and with the name given with --as.`,
 		Example: "  espalier " + verb + " 5ff07bf3\n  espalier " + verb +
 			` 5ff07bf3 sign_off --note "read with the team"`,
 		Args:              takesRun(1, 2, "a run, and a step when several wait"),
@@ -273,7 +273,8 @@ record has the user of this machine, and the name given with --as.`,
 		},
 	}
 	flags := a.driveFlags(cmd).Flags()
-	flags.StringVar(&note, "note", "", "why, in a few words, `TEXT`: it is recorded as evidence; --reason is the same")
+	flags.StringVar(&note, "note", "",
+		"the reason for the decision, as `TEXT`; recorded as evidence. --reason is the same")
 	flags.SetNormalizeFunc(func(_ *pflag.FlagSet, name string) pflag.NormalizedName {
 		if name == "reason" {
 			name = "note"
@@ -282,7 +283,7 @@ record has the user of this machine, and the name given with --as.`,
 	})
 	flags.StringVar(&as, "as", "", "the `NAME` of the person you act for; recorded as a claim")
 	flags.StringVar(&digest, "digest", "",
-		"decide only if the gate still shows what had this `DIGEST` in \"espalier status\"")
+		"refuse the decision unless the gate still has this `DIGEST`, as printed by \"espalier status\"")
 	flags.BoolVar(&leave, "no-continue", false, "record the decision and leave the run to another process")
 	exclusive(cmd, "no-continue", "output")
 	if verb == "approve" {
@@ -445,7 +446,7 @@ func (a *invocation) noteEdited(sent *app.Sent) {
 		return
 	}
 	for _, variable := range sent.Edited {
-		a.note("The file of %s was edited; what it holds now is what is approved.", variable)
+		a.note("The file of %s was edited. The approval applies to its current content.", variable)
 	}
 }
 
@@ -790,7 +791,7 @@ func (a *invocation) notifyError(err error) {
 func (a *invocation) skipped(run *app.Run, missing *app.Error) {
 	f, redact := a.failure(missing), a.app().Redact
 	fmt.Fprintf(a.stderr,
-		"Run %s is skipped: %s\n%s\nThe next \"espalier work\" looks again; \"espalier cancel %s\" ends the run.\n",
+		"Skipping run %s: %s\n%s\nA worker retries it at its next start. Run \"espalier cancel %s\" to cancel it.\n",
 		run.ID.Short(), redact(f.message), redact(f.help), run.ID.Short())
 }
 

@@ -56,9 +56,9 @@ func (a *invocation) runCommand() *cobra.Command {
 "espalier resume" continues from there. The output goes to stdout, progress to
 stderr.
 
-A step that holds a conversation reads your replies from stdin, one per line; an
-empty line ends the conversation. With --detach it waits, and "espalier signal"
-or the API answers it.
+A conversation step reads your replies from stdin, one per line; an empty line
+ends the conversation. With --detach, the run waits for a reply by "espalier
+signal" or the API.
 
 The workflow and espalier.yaml name the models; --model replaces all of them.
 Keys come from the environment or from secrets that the configuration declares;
@@ -111,7 +111,7 @@ func (a *invocation) runFlags(cmd *cobra.Command, f *runFlags) {
 		"`NAME=VALUE`, or NAME=@FILE to read the value from a file; may be repeated")
 	cmd.RegisterFlagCompletionFunc("input", offerPrefixes(a.inputsOf))
 	flags.StringVar(&f.inputFile, "input-file", "", "read the whole input from this JSON `FILE`")
-	flags.BoolVar(&f.allowUndeclared, "allow-undeclared", false, "take inputs that the workflow does not declare")
+	flags.BoolVar(&f.allowUndeclared, "allow-undeclared", false, "accept inputs that the workflow does not declare")
 	flags.BoolVar(&f.options.AllowShell, "allow-shell", false,
 		"consent to the commands of the workflow and of the configuration, for this run")
 	flags.BoolVar(&f.scripts, "scripts", false,
@@ -125,7 +125,7 @@ func (a *invocation) runFlags(cmd *cobra.Command, f *runFlags) {
 		"the `MODEL` of all steps: a name, PROVIDER/NAME, or a program such as claude-code")
 	flags.StringVar(&f.script, "script", "", "play replies from this `FILE`")
 	flags.BoolVar(&f.options.Unready, "unready", false,
-		"start although models are not ready: a step that needs one of them fails")
+		"start even if models are not ready; a step that needs one of them fails")
 	flags.BoolVar(&f.detach, "detach", false, "start the run and leave it to \"espalier work\"")
 	flags.BoolVar(&f.dryRun, "dry-run", false,
 		"check that everything is ready, list the commands that would run, and start nothing")
@@ -133,29 +133,29 @@ func (a *invocation) runFlags(cmd *cobra.Command, f *runFlags) {
 	flags.BoolVar(&f.options.RecordStream, "record-stream", false,
 		"record replies and the output of commands as they arrive: pages show them live")
 	flags.BoolVar(&f.sandbox, "sandbox", false,
-		"confine commands: they see the project, change only the run's folder, and reach no network")
-	flags.StringVar(&f.trace, "trace", "", "write the trace of an AIFLOW run to this `FILE`, as its viewer reads it")
-	flags.BoolVar(&f.force, "force", false, "run a workflow that is not meant to be run by hand")
+		"confine commands: they read the project, write only to the run's folder, and have no network")
+	flags.StringVar(&f.trace, "trace", "",
+		"write the trace of an AIFLOW run to this `FILE`, in the format of its viewer")
+	flags.BoolVar(&f.force, "force", false, "run a workflow that sets manual: false")
 	flags.BoolVar(&a.reading.Execution, "execution", false,
-		"of a NOF file, run the Execution block and print what it prints")
+		"of a NOF file, run the Execution block and print its output")
 	flags.BoolVar(&a.reading.HonorRules, "honor-rules", false,
-		"of a NOF file, look at the routing rules in every routing mode")
+		"of a NOF file, apply the routing rules in every routing mode")
 	flags.StringVar(&a.reading.Python, "python", "",
-		"run Python code of the workflow in a real python3, in a sandbox; if `HOW` is unconfined, it may do all "+
-			"that you may")
+		"run the workflow's Python code with the installed python3 in a sandbox; with `HOW`=unconfined, without one")
 	flags.Lookup("python").NoOptDefVal = catalog.PythonConfined
 	completeWords(cmd, "python", pythons)
 	a.compatFlag(cmd)
 	a.envFlag(cmd)
 	flags.StringVar(&f.durability, "durability", durabilities[0],
-		"full: every step survives a power cut; relaxed: the last moments may not")
+		"full: every step survives a power failure; relaxed: the latest steps may be lost")
 	completeWords(cmd, "durability", durabilities)
-	flags.StringVar(&f.runID, "run-id", "", "the id of the new run: a UUID")
+	flags.StringVar(&f.runID, "run-id", "", "the ID of the new run: a UUID")
 	flags.Float64Var(&f.maxCost, "max-cost", 0, "stop the run before it costs more than this many `DOLLARS`")
 	flags.DurationVar(&f.timeout, "timeout", 0,
 		"stop the run after this `DURATION` of active time, such as 90s or 2h; waiting for people does not count")
 	flags.BoolVar(&a.wait, "wait", false, "at a gate, wait for a decision from elsewhere, until the run has finished")
-	flags.BoolVar(&a.autoApprove, "auto-approve", false, "approve every gate of a run in which nothing is real")
+	flags.BoolVar(&a.autoApprove, "auto-approve", false, "approve every gate; only for runs in which nothing is real")
 	exclusive(cmd, "detach", "wait")
 	exclusive(cmd, "detach", "output")
 	cmd.RegisterFlagCompletionFunc("model", offer(pricedModels))
@@ -181,9 +181,9 @@ func (a *invocation) validateRun(f *runFlags) error {
 	simulated := f.options.Simulate || f.script != ""
 	parsed, err := uuid.Parse(f.runID)
 	return cmp.Or(
-		oneOf(f.layout, layouts, "there is no layout %q"),
+		oneOf(f.layout, layouts, "unknown layout %q"),
 		a.checkCompat(),
-		oneOf(cmp.Or(a.reading.Python, pythons[0]), pythons, "python3 cannot be run %q"),
+		oneOf(cmp.Or(a.reading.Python, pythons[0]), pythons, "invalid value %q for --python"),
 		usageIf(f.changed("seed") && !simulated,
 			"Add --simulate. Set the seed of a real model in the agent's options.",
 			"--seed selects simulated replies, and this run asks models"),
@@ -195,7 +195,7 @@ func (a *invocation) validateRun(f *runFlags) error {
 			"Write dollars, as in --max-cost 0.50.", "--max-cost must be greater than 0"),
 		usageIf(f.changed("timeout") && f.timeout < time.Second,
 			"Write a duration, as in --timeout 90s.", "--timeout must be at least one second"),
-		oneOf(f.durability, durabilities, "there is no durability %q"),
+		oneOf(f.durability, durabilities, "unknown durability %q"),
 		usageIf(f.runID != "" && (err != nil || parsed.String() != f.runID),
 			"Leave it out to use a new one.", "--run-id %q is not a UUID in lower case", f.runID),
 	)
@@ -369,8 +369,8 @@ func (a *invocation) start(p *app.Prepared, f *runFlags) error {
 		}
 	}
 	if project.IsElsewhere(p) {
-		a.note("The run is kept in the workflow's own project, %[1]s: \"espalier runs\", \"resume\" and the others "+
-			"find it there (cd %[1]s).", a.display(p.Root))
+		a.note("The run is stored in the workflow's project, %[1]s. Run other commands there: cd %[1]s",
+			a.display(p.Root))
 	}
 	if len(p.Unconfined) > 0 {
 		a.note("The sandbox confines commands. MCP servers can do what you can unless their entry says \"sandbox: "+
@@ -441,7 +441,7 @@ func (a *invocation) confirmCost(ctx context.Context, p *app.Prepared, limited b
 func (a *invocation) fitsFormat(f *runFlags, format string) error {
 	const help = "Leave it out."
 	special := map[string]string{
-		"trace":   "\"espalier transcript RUN\" has what happened, whatever the format.",
+		"trace":   "Use \"espalier transcript RUN\", which works for every format.",
 		"scripts": "Leave it out: the workflow runs without.",
 	}
 	for _, name := range catalog.Formats().Names() {
@@ -549,10 +549,10 @@ func (a *invocation) compatFlag(cmd *cobra.Command) {
 // envFlag adds --env: let Agentfile workflows read variables of the environment.
 func (a *invocation) envFlag(cmd *cobra.Command) {
 	cmd.Flags().StringArrayVar(&a.reading.Env, "env", nil,
-		"let Agentfile workflows read the variable `NAME` of the environment; may be repeated")
+		"let Agentfile workflows read the environment variable `NAME`; may be repeated")
 }
 
 func (a *invocation) checkCompat() error {
 	known := compats()
-	return oneOf(cmp.Or(a.reading.Compat, known[0]), known, "there is no program %q to imitate")
+	return oneOf(cmp.Or(a.reading.Compat, known[0]), known, "unknown program %q for --compat")
 }

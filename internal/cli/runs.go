@@ -71,8 +71,8 @@ interrupted run is not known. The cost of a run without real models is
 		RunE: func(cmd *cobra.Command, args []string) error {
 			filter := stateFilter(status)
 			err := cmp.Or(
-				oneOf(statusWord(string(cmp.Or(filter, app.StateFilters[0]))), statuses, "there is no status %q"),
-				usageIf(most < 0, "0 is all of them.", "--limit cannot be %d", most),
+				oneOf(statusWord(string(cmp.Or(filter, app.StateFilters[0]))), statuses, "unknown status %q"),
+				usageIf(most < 0, "Use 0 to list all runs.", "invalid value %d for --limit", most),
 				a.connect(),
 			)
 			if err != nil {
@@ -105,9 +105,9 @@ interrupted run is not known. The cost of a run without real models is
 	flags.StringVar(&status, "status", "", "only runs that are "+strings.Join(statuses, ", "))
 	flags.StringVar(&name, "workflow", "", "only runs of this workflow")
 	cmd.RegisterFlagCompletionFunc("workflow", offer(a.workflowNames))
-	flags.BoolVar(&open, "open", false, "only runs that are not over")
-	flags.BoolVar(&all, "children", false, "also runs that are part of others")
-	flags.IntVar(&most, "limit", 50, "how many at most; 0 is all")
+	flags.BoolVar(&open, "open", false, "only unfinished runs")
+	flags.BoolVar(&all, "children", false, "also runs that other runs have started")
+	flags.IntVar(&most, "limit", 50, "list at most this many runs; 0 lists all")
 	completeWords(cmd, "status", statuses)
 	cmd.AddCommand(a.removeCommand(), a.exportCommand(), a.importCommand())
 	return cmd
@@ -118,7 +118,7 @@ func (a *invocation) exportCommand() *cobra.Command {
 		Use:   "export RUN FILE",
 		Short: "Write a finished run to a file for another project",
 		Long: `Write a finished run with its child runs to FILE, a ZIP archive: the journal
-with its chain of hashes, the values that it names, the audit logs and the
+with its hash chain, the values that it refers to, the audit logs and the
 transcripts. FILE must not exist yet. Files that the run has written to its own
 folder are not part of the archive.
 
@@ -154,7 +154,7 @@ func (a *invocation) importCommand() *cobra.Command {
 		Short: "Add a run that was exported from another project",
 		Long: `Add the run in FILE, which "espalier runs export" has written, to this project.
 The archive is verified first, as "espalier audit verify" verifies a run. If it
-was changed, or if the project has the run already, nothing is added. The store
+was changed, or if the project already has the run, nothing is added. The store
 of either project can be a file or PostgreSQL.
 
 Verification does not detect an archive that was forged as a whole. Compare the
@@ -251,7 +251,7 @@ type removeFlags struct {
 	request                    app.PruneRequest
 }
 
-// removable are the values of --status: only runs that are over can be removed.
+// removable are the values of --status: only finished runs can be removed.
 var removable = slices.DeleteFunc(slices.Clone(statuses), func(status string) bool {
 	return status != string(journal.StateFinished) && stateFilter(status).Outcome() == ""
 })
@@ -260,15 +260,15 @@ func (a *invocation) removeCommand() *cobra.Command {
 	var f removeFlags
 	cmd := &cobra.Command{
 		Use:   "rm RUN… | rm [--older-than AGE] [--status STATUS] [--workflow NAME] [--keep N] [--dry-run]",
-		Short: "Remove runs that are over, with their records and files",
-		Long: `Remove runs that are over, with their records and files: those that are named,
-or all that the flags select. Their space is returned to the file system once a
-quarter of the store is free; until then, new runs use it. A record of the
-removal remains in the journal: the id of the run, the hash of its last append,
-who removed it, when and why. "espalier audit verify --anchor" uses it to tell a
-run that was removed by this command from one that was removed in another way.
+		Short: "Remove finished runs with their records and files",
+		Long: `Remove finished runs with their records and files: those that are named, or all
+that the flags select. Their space is returned to the file system once a quarter
+of the store is free; until then, new runs use it. A record of the removal
+remains in the journal: the ID of the run, the hash of its last append, who
+removed it, when and why. "espalier audit verify --anchor" uses it to tell a run
+that was removed by this command from one that was removed in another way.
 
-A run whose journal is damaged is removed as far as it exists, also if it has
+A run whose journal is damaged is removed as far as it exists, even if it has
 not finished: the command and the record of the removal say so, and the exit
 code is 0. The exit code is 6 if files or the database cannot be changed.
 
@@ -326,7 +326,7 @@ func (a *invocation) removeRuns(names []string, dryRun bool, removal journal.Rem
 			if err := a.app().Remove(ctx, run.ID, removal); err != nil {
 				return err
 			}
-			a.note("Run %s is removed.", run.ID.Short())
+			a.note("Run %s was removed.", run.ID.Short())
 		}
 		if a.json {
 			if err := writeLines(a, []app.Run{*run}, a.listed); err != nil {
@@ -348,7 +348,7 @@ func (a *invocation) prune(f *removeFlags, removal journal.Removal) error {
 	}
 	err := cmp.Or(
 		oneOf(cmp.Or(f.status, removable[0]), removable, "runs that are %q cannot be removed"),
-		usageIf(req.Keep < 0, "0 keeps none.", "--keep cannot be %d", req.Keep),
+		usageIf(req.Keep < 0, "Use 0 to keep none.", "invalid value %d for --keep", req.Keep),
 	)
 	if err != nil {
 		return err
@@ -401,7 +401,7 @@ and the state of the run after it.`,
 		},
 	}
 	a.resultFlag(cmd).Flags().StringVar(&step, "step", "",
-		"show this `STEP`: its id, or with its frame as transcripts have it")
+		"show this `STEP`: its ID, or with its frame as transcripts have it")
 	cmd.RegisterFlagCompletionFunc("step", offer(a.stepsOfRun))
 	return cmd
 }
@@ -694,9 +694,9 @@ func (a *invocation) transcriptCommand() *cobra.Command {
 		Use:   "transcript RUN|FILE [--follow] [--pretty] [--trace]",
 		Short: "Print the transcript of a run: every step, message and tool call",
 		Long: `Print the transcript of a run, one JSON object per line. It is derived from the
-journal: a file that was deleted or damaged is written again.
+journal: a deleted or damaged file is regenerated.
 
-FILE is a transcript from elsewhere, also one that AWF has written; --pretty
+FILE is a transcript from elsewhere, such as one that AWF has written; --pretty
 formats it for people.`,
 		Args:              takesRun(1, 1, "one run"),
 		ValidArgsFunction: a.completeRun,
@@ -718,7 +718,7 @@ formats it for people.`,
 		},
 	}
 	flags := cmd.Flags()
-	flags.BoolVar(&a.json, "json", false, "print one JSON object per line, as without the flag")
+	flags.BoolVar(&a.json, "json", false, "print one JSON object per line; this is the default")
 	flags.BoolVar(&follow, "follow", false, "follow the run until it has finished")
 	flags.BoolVar(&pretty, "pretty", false, "format it for people")
 	flags.BoolVar(&trace, "trace", false, "of an AIFLOW run: the document that the format's trace viewer reads")

@@ -23,8 +23,8 @@ func (a *invocation) schemaCommand() *cobra.Command {
 		Use:   "schema [FORMAT [BLOCK]|config] [-o FILE] [--json]",
 		Short: "Print JSON Schemas of a format, for editors",
 		Long: `Print the JSON Schema of a format's main part or of one of its blocks, or that
-of espalier.yaml, the configuration. Editors use it to complete and check what
-is written. Without a format, list what there is.`,
+of espalier.yaml, the configuration. Editors use it for completion and
+validation. Without a format, list the available schemas.`,
 		Example: `  espalier schema agent-flow
   espalier schema agent-flow step
   espalier schema config`,
@@ -81,7 +81,7 @@ func findSchema(args []string) (format.Schema, error) {
 	f := catalog.Formats().Find(args[0])
 	if f == nil {
 		return format.Schema{}, usage(diag.DidYouMean(args[0], append(withSchemas().Names(), configSchema)),
-			"there is no format %q", args[0])
+			"unknown format %q", args[0])
 	}
 	schemas := f.Schemas()
 	if len(schemas) == 0 {

@@ -71,7 +71,7 @@ a link that opens its pages and signs you in once; programs send the token in
 
 To serve other machines, create users and give the server a certificate
 (--tls-cert, --tls-key), or put it behind a proxy that encrypts connections and
-say so with --trusted-proxy and --public-url.
+set --trusted-proxy and --public-url.
 
 Interrupt it to stop: running steps finish first. SIGTERM gives them the grace
 period (grace_period in espalier.yaml, 10s by default). The server reloads the

@@ -17,7 +17,7 @@ func (f *serveFlags) wrapTLS(l net.Listener) (net.Listener, error) {
 	}
 	c := &certificate{cert: f.cert, key: f.key}
 	if _, err := c.get(nil); err != nil {
-		return nil, fail(ExitNotReady, "Look at --tls-cert and --tls-key.", "%v", err)
+		return nil, fail(ExitNotReady, "Check --tls-cert and --tls-key.", "%v", err)
 	}
 	return tls.NewListener(l, &tls.Config{
 		GetCertificate: c.get, MinVersion: tls.VersionTLS12, NextProtos: []string{"http/1.1"},

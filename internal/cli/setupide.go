@@ -24,7 +24,7 @@ Editors: ` + strings.Join(names, ", ") + `.`,
 		ValidArgs: names,
 		RunE: func(_ *cobra.Command, args []string) error {
 			for _, name := range args {
-				if err := oneOf(name, names, "there is no editor %q"); err != nil {
+				if err := oneOf(name, names, "unknown editor %q"); err != nil {
 					return err
 				}
 			}

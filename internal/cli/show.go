@@ -30,7 +30,7 @@ func (a *invocation) showCommand() *cobra.Command {
 		Use:   "show WORKFLOW [--step ID [--prompt]] [--json]",
 		Short: "Show what a workflow does, on one page",
 		Long: `Show a workflow on one page: what it is, how it is started, what goes in and
-out, its steps, agents and bundles, and what a run can cost at worst.
+out, its steps, agents and bundles, and the worst-case cost of a run.
 
 With --step, show what the reply of the model to one step must be, and with
 --prompt the complete request that the model gets. Values that are known only

@@ -109,7 +109,7 @@ func findStep(an *app.Analysis, id string) (*ir.Step, error) {
 	if near := diag.Nearest(id, known); near != "" {
 		help = fmt.Sprintf("Did you mean %q?", near)
 	}
-	return nil, usage(help, "there is no step %q in %s", id, an.File.Path)
+	return nil, usage(help, "unknown step %q in %s", id, an.File.Path)
 }
 
 // contractText is a contract as people read it.

@@ -40,7 +40,7 @@ func (a *invocation) printStep(rec *app.Execution, last bool) {
 	if rec.Description != "" {
 		fmt.Fprintf(w, "  %s\n", rec.Description)
 	}
-	outcome := cmp.Or(statusWord(string(rec.Outcome)), "not over")
+	outcome := cmp.Or(statusWord(string(rec.Outcome)), "not finished")
 	if words := report.ReasonWords(rec.Reason); words != "" {
 		outcome += ", " + words
 	}
@@ -48,7 +48,7 @@ func (a *invocation) printStep(rec *app.Execution, last bool) {
 		outcome += fmt.Sprintf(", after %d attempts", rec.Attempts)
 	}
 	if rec.For != "" {
-		outcome += ", in the place of " + rec.For
+		outcome += ", as the fallback for " + rec.For
 	}
 	fmt.Fprintf(w, "  %s\n", outcome)
 	if rec.Next != "" {
@@ -92,6 +92,6 @@ func (a *invocation) printStep(rec *app.Execution, last bool) {
 		fmt.Fprintf(w, "  result%s:\n%s\n", to, indented(rec.Result, "    "))
 	}
 	if last {
-		values("state after it", rec.State)
+		values("state after the step", rec.State)
 	}
 }

@@ -17,9 +17,9 @@ func (a *invocation) storeCommand() *cobra.Command {
 	check := &cobra.Command{
 		Use:   "check",
 		Short: "Check the store",
-		Long: `Check the file of the store, the chain of hashes and the index of every run, the
+		Long: `Check the file of the store, the hash chain and the index of every run, the
 records of removed runs, and that every record belongs to a run. Nothing is
-changed. The exit code is 1 when something is wrong.`,
+changed. The exit code is 1 if there is a fault.`,
 		RunE: func(*cobra.Command, []string) error { return a.checkStore() },
 	}
 	backup := &cobra.Command{
@@ -28,7 +28,7 @@ changed. The exit code is 1 when something is wrong.`,
 		Long: `Write a consistent copy of the store to FILE, which must not exist yet. Runs
 continue meanwhile. To restore it, stop everything that uses the project and put
 the file in the place of .espalier/espalier.db. Transcripts and audit logs are
-derived from the store and are written again; files that runs have written to
+derived from the store and are regenerated; files that runs have written to
 their own folders are not part of the copy.`,
 		Example: "  espalier store backup ../runs.db",
 		Args:    takes(1, 1, "one file"),
@@ -49,7 +49,7 @@ their own folders are not part of the copy.`,
 		Short: "Move all runs to a PostgreSQL database",
 		Long: `Move all runs from the project's folder to a PostgreSQL database: finished and
 unfinished ones, waiting decisions, the state of schedules, and the records
-of removed runs. Every run keeps its ID, its events and its chain of hashes, so
+of removed runs. Every run keeps its ID, its events and its hash chain, so
 "espalier audit verify" and anchors hold as before. Runs that have not finished
 continue in the database.
 

@@ -47,7 +47,7 @@ func onlyServer(list []app.ServerTools, name string) ([]app.ServerTools, error) 
 		}
 		names = append(names, list[i].Server)
 	}
-	return nil, usage(diag.DidYouMean(name, names), "there is no MCP server %q", name)
+	return nil, usage(diag.DidYouMean(name, names), "unknown MCP server %q", name)
 }
 
 func (a *invocation) printTools(list []app.ServerTools) error {

@@ -18,8 +18,8 @@ func (a *invocation) triggersCommand() *cobra.Command {
 		Use:   "triggers",
 		Short: "List, pause and run the triggers of workflows",
 		Long: `Triggers start runs without a person: schedules, events, webhooks and files.
-"espalier serve" and "espalier work" fire them. A trigger is named by its id as
-"espalier triggers list" shows it, or by its workflow if that has only one.`,
+"espalier serve" and "espalier work" fire them. Name a trigger by the ID that
+"espalier triggers list" shows, or by its workflow if that has only one trigger.`,
 	}
 	cmd.AddCommand(a.triggersList(), a.triggersNext(), a.triggersPause("pause", "Pause a trigger", true),
 		a.triggersPause("resume", "Resume a paused trigger", false), a.triggersRun())
@@ -152,7 +152,7 @@ func (a *invocation) triggersRun() *cobra.Command {
 	return a.resultFlag(&cobra.Command{
 		Use:   "run TRIGGER [--json]",
 		Short: "Fire a trigger now",
-		Long: `Start a run with the input and the settings of a trigger, also if the trigger is
+		Long: `Start a run with the input and the settings of a trigger, even if the trigger is
 paused. A running "espalier serve" or "espalier work" drives the run.`,
 		Args:              takes(1, 1, "a trigger"),
 		ValidArgsFunction: cobra.NoFileCompletions,

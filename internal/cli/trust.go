@@ -45,7 +45,7 @@ itself.`,
 	flags := cmd.Flags()
 	flags.BoolVar(&yes, "yes", false, "approve without asking")
 	flags.BoolVar(&list, "list", false, "list what is approved on this machine")
-	flags.BoolVar(&revoke, "revoke", false, "take the approval of a project back")
+	flags.BoolVar(&revoke, "revoke", false, "revoke the approval of a project")
 	exclusive(cmd, "yes", "list")
 	exclusive(cmd, "yes", "revoke")
 	exclusive(cmd, "list", "revoke")
@@ -103,7 +103,7 @@ func (a *invocation) printReview(r *app.Review) {
 	}
 	if r.State {
 		fmt.Fprintln(a.stdout,
-			"  .espalier: a state folder that was not made by you on this machine, with the runs in it")
+			"  .espalier: a state folder that you did not create on this machine, including its runs")
 	}
 }
 

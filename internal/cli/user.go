@@ -31,7 +31,7 @@ Tokens are shown once; only their hashes are stored, in .espalier/users.json.`,
 	}
 	cmd.AddCommand(a.userAdd(), a.userList(), a.userToken(),
 		a.userChange("revoke NAME TOKEN-ID", "Revoke a token of a user", 2, 2,
-			"the name of the user and the id of the token",
+			"the name of the user and the ID of the token",
 			func(u *identity.Users, args []string) error { return u.RevokeToken(args[0], args[1]) }),
 		a.userChange("roles NAME ROLE…", "Replace the roles of a user", 2, 100, "the name of the user and its roles",
 			func(u *identity.Users, args []string) error {
@@ -88,12 +88,12 @@ func parseLifetime(text string) (time.Duration, error) {
 func userError(name string, err error) error {
 	switch {
 	case errors.Is(err, identity.ErrUnknownUser):
-		return usage("\"espalier user list\" shows the users.", "there is no user %q", name)
+		return usage("\"espalier user list\" shows the users.", "unknown user %q", name)
 	case errors.Is(err, identity.ErrUserExists):
 		return usage("\"espalier user token\" adds a token; \"espalier user roles\" changes the roles.",
-			"there is a user %q already", name)
+			"the user %q already exists", name)
 	case errors.Is(err, identity.ErrUnknownToken):
-		return usage("\"espalier user list\" shows the ids of the tokens.", "%q has no token with this id", name)
+		return usage("\"espalier user list\" shows the IDs of the tokens.", "%q has no token with this ID", name)
 	}
 	return err
 }
@@ -172,7 +172,7 @@ func (a *invocation) userToken() *cobra.Command {
 func (a *invocation) userList() *cobra.Command {
 	return a.jsonFlag(&cobra.Command{
 		Use:   "list",
-		Short: "List the users and the ids of their tokens",
+		Short: "List users and the IDs of their tokens",
 		RunE: func(*cobra.Command, []string) error {
 			users, err := a.users()
 			if err != nil {

@@ -209,7 +209,7 @@ func (c *Client) Find(ctx context.Context, name string) (*app.Run, error) {
 	if name == "" {
 		return nil, &app.Error{
 			Kind: app.InvalidRequest, Reason: app.NoRunName,
-			Message: "a run is named by its id, or the beginning of it",
+			Message: "name a run by its ID, or the beginning of it",
 		}
 	}
 	return c.Get(ctx, journal.RunID(name))

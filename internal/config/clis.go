@@ -72,7 +72,7 @@ func readCLI(name text.Text, f *fields) CLI {
 	}
 	if strings.Contains(name.Value, "/") {
 		f.out.Errorf(CodeBadValue, name.Span, "Use letters, digits and dashes.",
-			"%q cannot be the name of a program, because models are written program/model.", name.Value)
+			"Invalid program name %q: models are written program/model.", name.Value)
 	}
 	if !slices.Contains(BuiltInCLIs(), name.Value) {
 		if c.Speaks == "" && !f.r.Has("speaks") {

@@ -102,7 +102,7 @@ func TestParseReportsMistakes(t *testing.T) {
 		"models: {providers: {openai: {max_concurrent: 0}}}":        "CFG004",
 		"models: {providers: {openai: {max_retries: 101}}}": "CFG004 \"max_retries\" of the provider " +
 			"must be at most 100",
-		"models: {providers: {a/b: {api: openai, base_url: http://c}}}": "CFG004 \"a/b\" cannot be the name",
+		"models: {providers: {a/b: {api: openai, base_url: http://c}}}": "CFG004 Invalid provider name \"a/b\"",
 		"prices: {m: {input: 1}}":                               "1:14 CFG002 The price has no \"output\".",
 		"prices: {m: {input: a, output: 1}}":                    "1:21 CFG001 \"input\" of the price must be a number",
 		"prices: {m: {input: -1, output: 1}}":                   "CFG004",
@@ -128,7 +128,7 @@ func TestParseReportsMistakes(t *testing.T) {
 		"tools: {a: {url: http://h, bearer: sk-1}}":       "CFG005 The key of the tool is in plain text",
 		"tools: {a: {url: http://h, bearer: secret://x}}": "CFG006 There is no secret \"x\"",
 		"mcp: {a: {}}":                                 "1:7 CFG002 The MCP server \"a\" has neither",
-		"mcp: {a.b: {command: x}}":                     "CFG004 \"a.b\" cannot be the name of a server",
+		"mcp: {a.b: {command: x}}":                     "CFG004 Invalid server name \"a.b\"",
 		"mcp: {a: {command: x, env: {K: secret://y}}}": "CFG006",
 		"triggers: {a: {schedule: daily}}":             "1:26 CFG004 The schedule \"daily\" cannot be read",
 		"triggers: {a: {schedule: '0 0 31 2 *'}}":      "1:27 CFG004 The schedule \"0 0 31 2 *\" never fires",

@@ -89,7 +89,7 @@ func readMCP(name text.Text, n *text.Node, out *diag.List) Server {
 	}
 	if strings.ContainsAny(name.Value, serverless) {
 		out.Warnf(CodeBadValue, name.Span, "Use letters, digits, dashes and underscores.",
-			"%q cannot be the name of a server here, because tools are written server.tool.", name.Value)
+			"Invalid server name %q: tools are written server.tool.", name.Value)
 	}
 	s.checkVariables(out)
 	r.Done()

@@ -56,7 +56,7 @@ func TestParseMCPReportsAllMistakes(t *testing.T) {
 	want := []string{
 		`3:6 CFG002 error The MCP server "none" has neither a command nor a URL.`,
 		`4:22 CFG008 warning The MCP server "old" uses the SSE transport, which is deprecated and not supported.`,
-		`5:6 CFG004 warning "a.b" cannot be the name of a server here, because tools are written server.tool.`,
+		`5:6 CFG004 warning Invalid server name "a.b": tools are written server.tool.`,
 		`6:30 CFG007 error "command" and "url" of the MCP server exclude each other.`,
 		`7:44 CFG004 error "${B" has a ${ that is not closed.`,
 		`7:55 CFG001 error "C" of the env must be a string, but this is a map.`,

@@ -157,7 +157,7 @@ func readProvider(name text.Text, f *fields) Provider {
 	}
 	if strings.Contains(name.Value, "/") {
 		f.out.Errorf(CodeBadValue, name.Span, "Use letters, digits and dashes.",
-			"%q cannot be the name of a provider, because models are written provider/model.", name.Value)
+			"Invalid provider name %q: models are written provider/model.", name.Value)
 	}
 	p.checkURL(f)
 	f.checkKey(p.Key, "key: secret://NAME; or name a variable with key_env:")

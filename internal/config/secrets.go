@@ -57,7 +57,7 @@ func readSecrets(f *fields) []Named[Secret] {
 			}
 			if name.Value != "" && !secretName().MatchString(name.Value) {
 				f.out.Errorf(CodeBadValue, name.Span, "Use letters, digits, dashes and underscores.",
-					"%q cannot be the name of a secret.", name.Value)
+					"Invalid secret name %q.", name.Value)
 			}
 			return s
 		})

@@ -209,7 +209,7 @@ func readServers(f *fields) []Named[Server] {
 			}
 			if strings.ContainsAny(name.Value, serverless) {
 				f.out.Errorf(CodeBadValue, name.Span, "Use letters, digits, dashes and underscores.",
-					"%q cannot be the name of a server, because tools are written server.tool.", name.Value)
+					"Invalid server name %q: tools are written server.tool.", name.Value)
 			}
 			return s
 		})

@@ -130,7 +130,7 @@ func readWebhooks(f *fields) []Named[Webhook] {
 			f.checkKey(w.Secret, "secret: secret://NAME")
 			if !secretName().MatchString(name.Value) {
 				f.out.Errorf(CodeBadValue, name.Span, "Use letters, digits, dashes and underscores.",
-					"%q cannot be the name of a webhook.", name.Value)
+					"Invalid webhook name %q.", name.Value)
 			}
 			if w.Secret.Value == "" && w.Verify != "" && w.Verify != VerifyNothing {
 				f.out.Errorf(CodeMissing, name.Span, "Declare a secret, and add a line secret: secret://NAME.",

@@ -74,7 +74,7 @@ func (c *Core) Ending(ctx context.Context, entry journal.Entry) (*journal.RunFin
 	}
 	state, err := c.Fold(ctx, entry.ID)
 	if err == nil && state.Finished == nil {
-		err = fmt.Errorf("run %s is not over", entry.ID)
+		err = fmt.Errorf("run %s has not finished", entry.ID)
 	}
 	if err != nil {
 		return nil, err

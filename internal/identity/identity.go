@@ -85,7 +85,7 @@ func ParseRole(text string) (Role, error) {
 	case Viewer, Operator, Approver, Admin, Sender:
 		return r, nil
 	}
-	return "", fmt.Errorf("there is no role %q: use viewer, operator, approver, approver:NAME, sender, "+
+	return "", fmt.Errorf("unknown role %q: use viewer, operator, approver, approver:NAME, sender, "+
 		"starter:WORKFLOW or admin", text)
 }
 

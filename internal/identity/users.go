@@ -49,9 +49,9 @@ func NewUsers(stateDir string) *Users {
 
 // Errors of the users file.
 var (
-	ErrUnknownUser  = errors.New("there is no user of this name")
-	ErrUserExists   = errors.New("there is a user of this name already")
-	ErrUnknownToken = errors.New("there is no token with this id")
+	ErrUnknownUser  = errors.New("unknown user")
+	ErrUserExists   = errors.New("the user already exists")
+	ErrUnknownToken = errors.New("unknown token ID")
 	// ErrInvalidToken is returned for a credential that was never issued, has
 	// been revoked or has expired. It does not tell which.
 	ErrInvalidToken = errors.New("the token is not valid")

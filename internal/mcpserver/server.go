@@ -47,7 +47,7 @@ func New(ctx context.Context, o Options) (*mcp.Server, error) {
 		return nil, err
 	}
 	s := mcp.NewServer(&mcp.Implementation{Name: "espalier", Version: o.Version}, &mcp.ServerOptions{
-		Instructions: "Each workflow of the project is a tool. A call starts a run and returns its id and, if the " +
+		Instructions: "Each workflow of the project is a tool. A call starts a run and returns its ID and, if the " +
 			"run ends soon, its output. For a long run, call start_run, which returns at once, and then run_status. " +
 			"A run that waits for a person cannot be continued here; ask the person to decide.",
 	})
@@ -204,7 +204,7 @@ func (h *handlers) general(s *mcp.Server) {
 			}
 			return page, nil
 		})
-	addTool(s, h, "start_run", "Start a run of a workflow and return its id at once. Use it for long runs, and "+
+	addTool(s, h, "start_run", "Start a run of a workflow and return its ID at once. Use it for long runs, and "+
 		"run_status to see how far the run is.", nil, h.startRun)
 	addTool(s, h, "run_status", "Show the state of a run, and what it waits for.", reads,
 		func(ctx context.Context, in runName) (any, error) {

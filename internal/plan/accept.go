@@ -98,7 +98,7 @@ func (s *State) checkRunning(w journal.TaskID, rerun int) error {
 // checkRaise refuses to raise a budget that does not exist or to a limit that is not higher than the present one.
 func (s *State) checkRaise(x *Raise) error {
 	if !slices.Contains(Budgets, x.Budget) {
-		return refusal(Unknown, "there is no budget %q; there are %s", x.Budget, strings.Join(Budgets, ", "))
+		return refusal(Unknown, "unknown budget %q: use one of %s", x.Budget, strings.Join(Budgets, ", "))
 	}
 	what := journal.BudgetWords(x.Budget)
 	switch now := s.Root().Ledger.Limit(x.Budget); {
@@ -175,7 +175,7 @@ func (s *State) gateFor(p *Program, x *GateDecision) (*Frame, error) {
 	if f.Gate.Kind != journal.GateOutcome {
 		if _, digest := s.Shown(p, f); digest != x.Digest {
 			return nil, refusal(
-				Changed, "what step %q asks is not what the decision was about; look at it again", name,
+				Changed, "the gate of step %q changed after it was shown; look at it and decide again", name,
 			)
 		}
 	}

@@ -28,7 +28,7 @@ func (p *Program) CheckReturn(step string) error {
 			}
 		}
 	}
-	return refusal(Unknown, "there is no step %q", step)
+	return refusal(Unknown, "unknown step %q", step)
 }
 
 // Reaches reports whether an event is about to move the run's body to a step, and returns the checkpoint before that.

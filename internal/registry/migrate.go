@@ -47,7 +47,7 @@ func MigrateStore(
 	path, kept := filepath.Join(dir, JournalFile), filepath.Join(dir, MigratedFile)
 	if _, err := os.Lstat(kept); !errors.Is(err, fs.ErrNotExist) {
 		return done, "", StoreError(fmt.Sprintf(
-			"%s exists already: an earlier migration has left it. Move it away", kept))
+			"%s already exists: an earlier migration has left it. Move it away", kept))
 	}
 	process, err := owner.New(filepath.Join(dir, "owners"))
 	if err != nil {

@@ -295,7 +295,7 @@ func (m *Models) Choose(name string) (Choice, *Problem) {
 		return Choice{}, problemf(
 			"Declare it in "+config.FileName+", under models: providers:, or use --model with one of: "+
 				strings.Join(m.names(), ", ")+".",
-			"there is no provider %q to run the model %q", provider, name)
+			"unknown provider %q of the model %q", provider, name)
 	}
 	return Choice{}, problemf(fmt.Sprintf("Write PROVIDER/%s, with one of: %s.", name, strings.Join(m.names(), ", ")),
 		"no provider is known for the model %q", name)
@@ -406,7 +406,7 @@ func (m *Models) lacksVariable(s server) *Problem {
 	case s.keyless || slices.ContainsFunc(s.ambient, func(env string) bool { return m.getenv(env) != "" }):
 		return nil
 	case len(s.ambient) == 0: // the configuration has errors
-		return problemf(fmt.Sprintf("Give it a base_url in %s.", config.FileName), "there is no address for %s", s.name)
+		return problemf(fmt.Sprintf("Set its base_url in %s.", config.FileName), "there is no address for %s", s.name)
 	}
 	return problemf(fmt.Sprintf("Set %s.", strings.Join(s.ambient, " or ")),
 		"there is no key for %s: %s is not set", s.name, s.ambient[0])

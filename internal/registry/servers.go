@@ -168,7 +168,7 @@ func (t *Tools) remote(name string) (*mcp.Server, error) {
 	switch {
 	case server == nil:
 		names := slices.Concat(slices.Collect(maps.Keys(s.known)), slices.Collect(maps.Keys(s.wrong)))
-		return nil, problemf(diag.DidYouMean(name, names), "there is no MCP server %q", name)
+		return nil, problemf(diag.DidYouMean(name, names), "unknown MCP server %q", name)
 	case server.URL != "" && server.Logins == nil:
 		return nil, problemf("Set XDG_STATE_HOME.", "there is no folder for your sign-ins")
 	}

@@ -167,8 +167,8 @@ func checkSignature(dir string, by trust.Store) error {
 		}
 	}
 	return &private.Error{
-		Path: dir, Why: "was not made by you on this machine: it may have come with a repository or an archive, and " +
-			"the runs in it would be trusted",
+		Path: dir, Why: "was not created by you on this machine. It may come from a repository or an archive, and " +
+			"Espalier would trust its runs",
 		Help: "If it is yours, as after a move or an upgrade, run \"espalier trust\". Otherwise remove it.",
 	}
 }

@@ -473,7 +473,7 @@ func (t *Tools) Missing(p *ir.Program, o RunOptions, models *Models) []MissingDe
 	}
 	instead := "use --simulate"
 	if script != nil {
-		instead = fmt.Sprintf("let %s answer for them under \"tools\"", o.ScriptName)
+		instead = fmt.Sprintf("add them under \"tools\" in %s", o.ScriptName)
 	}
 	entries := make([]config.Unbound, len(names))
 	for i, name := range names {
@@ -504,7 +504,7 @@ func (t *Tools) missingTarget(name, target string, sandbox bool) *Problem {
 	server, _, dotted := strings.Cut(target, ".")
 	if !dotted {
 		return problemf(diag.DidYouMean(target, slices.Collect(maps.Keys(t.plain))),
-			"the tool %q is bound to %q, and there is no such tool", name, target)
+			"the tool %q is bound to the unknown tool %q", name, target)
 	}
 	t.servers.mu.Lock()
 	known := slices.Sorted(maps.Keys(t.servers.known))
@@ -557,7 +557,7 @@ func (t *Tools) missing(name string, sandbox bool) *Problem {
 	}
 	if target != name {
 		return problemf(diag.DidYouMean(target, slices.Collect(maps.Keys(t.plain))),
-			"the tool %q is bound to %q, and there is no such tool", name, target)
+			"the tool %q is bound to the unknown tool %q", name, target)
 	}
 	return nil
 }

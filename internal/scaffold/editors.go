@@ -27,8 +27,8 @@ var editors = []editor{
 var slashCommands = []struct{ name, about, text string }{
 	{
 		"run", "Run a workflow of this project",
-		"The first word of the arguments is the name of a workflow, the rest is what it works on; @FILE means what " +
-			"the file holds.\n\n" +
+		"The first word of the arguments is the name of a workflow, the rest is what it works on; @FILE means the " +
+			"content of the file.\n\n" +
 			"Run `espalier run NAME --input \"TEXT\"` and show its output. If it waits for an approval, show what it " +
 			"asks (`espalier status RUN`) and ask the user; " +
 			"never approve anything yourself.\n\nWithout espalier, read workflows/NAME/workflow.yaml and do its " +
@@ -37,16 +37,16 @@ var slashCommands = []struct{ name, about, text string }{
 			"scripts but those in scripts/ide.",
 	},
 	{
-		"create", "Have a workflow made",
+		"create", "Generate a workflow from a description",
 		"The first word of the arguments is the name of the new workflow, the rest is what it should do.\n\nRun " +
 			"`espalier create NAME \"TEXT\"`, show the review that it prints, " +
 			"and ask the user whether to promote it. Only then run `espalier promote NAME`.",
 	},
 	{"list", "List the workflows of this project", "Run `espalier list` and show what it prints."},
 	{
-		"continue", "Carry on what was interrupted",
+		"continue", "Resume an interrupted generation or run",
 		"With a name: run `espalier create NAME` if artifacts/NAME is there. Otherwise run `espalier runs`, and " +
-			"`espalier resume RUN` for the newest run that is not over. " +
+			"`espalier resume RUN` for the newest unfinished run. " +
 			"If it waits for an approval, ask the user.",
 	},
 }

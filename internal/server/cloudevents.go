@@ -51,7 +51,7 @@ func (s *Server) registerCloudEvents() {
 		Method: http.MethodPost, Path: path, Tags: []string{"Triggers"},
 		Summary: "Deliver an event to workflows and runs",
 		Description: "Accepts CloudEvents 1.0 over HTTP in structured mode, and in binary mode: attributes in ce- " +
-			"headers, data in the body. An event with the same source and id is delivered once.",
+			"headers, data in the body. An event with the same source and ID is delivered once.",
 		RequestBody: &huma.RequestBody{Required: true, Content: map[string]*huma.MediaType{
 			structuredEvent: {Schema: schema}, "application/json": {Schema: &huma.Schema{}},
 		}},

@@ -69,7 +69,7 @@ func readBody(r *http.Request) ([]byte, *Problem) {
 	if slow, ok := errors.AsType[net.Error](err); ok && slow.Timeout() {
 		return nil, &Problem{
 			Status: http.StatusRequestTimeout, Code: "too-slow", Detail: "The body of the request took too long.",
-			Help: "Send the request again with the same id; an event that has arrived already is not taken twice.",
+			Help: "Send the request again with the same ID; an event that has already arrived has no effect.",
 		}
 	}
 	return nil, &Problem{

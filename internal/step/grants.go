@@ -16,7 +16,7 @@ func Grants(info *provider.AgentInfo, who tool.Caller) (grants []provider.Grant,
 	if foreign := tool.Foreign(who, info.Tools); len(foreign) > 0 {
 		name := foreign[0]
 		if why := info.Denied[name]; why != "" {
-			return nil, fmt.Sprintf("the program %s is not given the tool %q: %s", info.Name, name, why)
+			return nil, fmt.Sprintf("the program %s may not use the tool %q: %s", info.Name, name, why)
 		}
 		return nil, fmt.Sprintf("the program %s has no tool %q: it works with its own tools", info.Name, name)
 	}

@@ -136,7 +136,7 @@ func (s Schedule) Due(state State, now time.Time, active int) (State, []Firing) 
 		case s.Overlap == QueueOne:
 			state.Miss(at, "another firing was already queued")
 		default:
-			state.Miss(at, "the previous run was not over")
+			state.Miss(at, "the previous run had not finished")
 		}
 	}
 }

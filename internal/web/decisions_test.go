@@ -158,7 +158,7 @@ func TestPageSurvivesAKilledServer(t *testing.T) {
 			second, _ := s.serve("")
 			defer second.kill()
 			b.wait(`document.querySelector("#link").textContent === "Live"`)
-			b.waitText("#asks", "Did talk act or not?")
+			b.waitText("#asks", "Did talk take effect?")
 			b.waitText("#step-state", "Outcome unknown")
 			if !eval[bool](b, "window.sameDocument === true") {
 				t.Error("the page was reloaded")

@@ -213,7 +213,7 @@ var askWords = map[journal.AskKind]struct{ icon, title, waits string }{
 	journal.AskToolApproval: {"i-k-tool", "Allow %s", "Waits for a decision about %s"},
 	journal.AskEvent:        {"i-s-event", "Waits for the event %s", "Waits for the event %s"},
 	journal.AskInput:        {"i-s-event", "Reply to %s", "Waits for a person to reply to %s"},
-	journal.AskOutcome:      {"i-s-unknown", "Did %s act or not?", "The outcome of %s is unknown"},
+	journal.AskOutcome:      {"i-s-unknown", "Did %s take effect?", "The outcome of %s is unknown"},
 	journal.AskBudget:       {"i-coin", "%s reached", "Has reached its %s"},
 }
 

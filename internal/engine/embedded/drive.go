@@ -130,7 +130,7 @@ func isHandledElsewhere(err error) bool {
 func (e *Engine) driveDue() {
 	ids, next, err := e.store.Due(context.Background(), e.now())
 	if err != nil {
-		e.Log.Error("due runs not found", "error", err)
+		e.Log.Error("cannot list due runs", "error", err)
 		return
 	}
 	if next != 0 {
@@ -148,7 +148,7 @@ func (e *Engine) driveDue() {
 func (e *Engine) readInboxes(ctx context.Context) {
 	boxes, err := e.store.PendingInboxes(ctx)
 	if err != nil {
-		e.Log.Error("mail not read", "error", err)
+		e.Log.Error("cannot list inboxes", "error", err)
 		return
 	}
 	for _, box := range boxes {
@@ -379,7 +379,7 @@ func (e *Engine) CatchUp(ctx context.Context) error {
 		}
 		if err != nil && !isHandledElsewhere(err) {
 			// A failure of one run does not affect the others.
-			e.Log.Warn("run not brought up to date", "run_id", id, "error", err)
+			e.Log.Warn("cannot fire due timers of run", "run_id", id, "error", err)
 		}
 		if ctx.Err() != nil {
 			return context.Cause(ctx)

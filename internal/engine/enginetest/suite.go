@@ -614,7 +614,7 @@ func rewinds(t *testing.T, s Subject) {
 	Rest(t, e)
 
 	for step, want := range map[string]string{
-		"never": "the run has never reached that step: never", "x1": "a branch, a loop", "other": "there is no step",
+		"never": "the run has never reached that step: never", "x1": "a branch, a loop", "other": "unknown step",
 	} {
 		err := back(t, e, step)
 		if step != "never" {

@@ -57,8 +57,8 @@ const minSecret = 32
 // software that decrypts payloads needs the same one.
 func newCodecKey(secret string) (codecKey, error) {
 	if len(secret) < minSecret {
-		return codecKey{}, fmt.Errorf("the secret that encrypts payloads for Temporal has %d characters, and needs at "+
-			"least %d: \"openssl rand -hex 32\" makes one", len(secret), minSecret)
+		return codecKey{}, fmt.Errorf("the secret that encrypts payloads for Temporal has %d characters, but needs at "+
+			"least %d. Run \"openssl rand -hex 32\" to generate one", len(secret), minSecret)
 	}
 	// The id is derived with the key, so that a payload names its key without revealing the secret.
 	const idSize, keySize = 8, 32

@@ -230,5 +230,5 @@ func TestMessageWithAnotherSecretFailsAtOnce(t *testing.T) {
 	approve(t, later, id)
 	rest(t, later, id)
 	enginetest.Stop(later)
-	named(w.openEncrypted(oldSecret), "fails to decide")
+	named(w.openEncrypted(oldSecret), "keeps failing")
 }

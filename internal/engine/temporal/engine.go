@@ -677,7 +677,8 @@ const lookInterval = 5 * time.Second
 func (e *Engine) look(ctx context.Context, id journal.RunID) error {
 	state, task, err := e.findWorkflow(ctx, id)
 	if task.GetAttempt() > failedAttempts {
-		e.Log.Warn("the workflow cannot proceed; Temporal shows why", "run_id", id, "attempt", task.GetAttempt())
+		e.Log.Warn("the Temporal workflow keeps failing: see its history in Temporal", "run_id", id,
+			"attempt", task.GetAttempt())
 	}
 	if err != nil || state == workflowOpen {
 		return nil //nolint:nilerr // the server may come back

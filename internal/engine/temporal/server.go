@@ -58,9 +58,9 @@ func (e *Engine) explain(ctx context.Context, err error) error {
 		}
 	case errors.As(err, &failing):
 		return &engine.UnavailableError{
-			What: "the workflow of the run fails to decide in Temporal", Err: err,
-			Help: "Temporal shows why. A worker may not have the secret under \"encryption\" that the run was " +
-				"started with.",
+			What: "the Temporal workflow of the run keeps failing", Err: err,
+			Help: "See the workflow's history in Temporal. A worker may not have the secret under \"encryption\" " +
+				"that the run was started with.",
 		}
 	}
 	return err

@@ -110,9 +110,9 @@ func (s *Store) registerAgain(sealed journal.Owner) {
 	if id, _ := s.worker.names(); id != sealed {
 		return // done already
 	}
-	s.log.Warn("this process was taken for dead and lost its runs", "worker", sealed)
+	s.log.Warn("lease expired: other processes may have claimed the runs", "worker", sealed)
 	if err := s.retry(s.lifetime, func() error { return s.register(s.lifetime) }); err != nil {
-		s.log.Error("this process could not be registered again", "error", err)
+		s.log.Error("cannot register again", "error", err)
 	}
 	s.onWake()
 }
@@ -140,7 +140,7 @@ func (s *Store) renewLease() {
 		case s.lifetime.Err() != nil:
 			return
 		case err != nil:
-			s.log.Warn("the lease of this process could not be renewed", "error", err)
+			s.log.Warn("cannot renew the lease", "error", err)
 			s.worker.mu.Lock()
 			// If this process could not renew its lease, perhaps others could not either: give them time to do so.
 			s.worker.canDeclareDeadFrom = time.Now().Add(s.lease + s.lease/2)
@@ -194,7 +194,7 @@ func (s *Store) unregister() {
 	batch.Queue(s.q(`DELETE FROM @.workers w WHERE sealed AND NOT EXISTS
 		(SELECT 1 FROM @.runs WHERE owner = w.id AND root = '' AND status = 'running')`))
 	if err := s.pool.SendBatch(ctx, batch).Close(); err != nil {
-		s.log.Warn("this process counts as alive until its lease ends", "error", err)
+		s.log.Warn("cannot unregister: the lease remains until it expires", "error", err)
 	}
 }
 

@@ -30,9 +30,9 @@ func prompt(req *provider.Request, withSystem bool) string {
 		case i == len(messages)-1:
 			parts = append(parts, text)
 		case m.Role == provider.Assistant:
-			parts = append(parts, "You said before:\n"+text)
+			parts = append(parts, "Your earlier reply:\n"+text)
 		default:
-			parts = append(parts, "You were told before:\n"+text)
+			parts = append(parts, "Earlier message:\n"+text)
 		}
 	}
 	return strings.Join(parts, "\n\n")

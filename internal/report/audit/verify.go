@@ -185,7 +185,7 @@ func (v *Verifier) Report(settings *ir.Audit) (Report, error) {
 }
 
 // setAside is the message about a file that was renamed. It stays a fault until a person has moved the file away.
-const setAside = "this file did not match the journal: it was renamed, and made again from the journal"
+const setAside = "the file did not match the journal; it was renamed and regenerated"
 
 // finishComparisons reports the lines that a file has after those that the journal implies, or lacks.
 func (v *Verifier) finishComparisons() error {
@@ -436,7 +436,7 @@ func (l *logReader) end(settings *ir.Audit) {
 		l.v.fault(l.checkDue[step], CheckEvents, "no %s follows the end of step %q", auditevent.BudgetCheck, step)
 	}
 	if l.v.e.Finished && l.last != auditevent.RunComplete && l.last != auditevent.RunFailed {
-		l.fault(CheckEvents, "the run is over, but the last record is %q: the end of the log is missing", l.last)
+		l.fault(CheckEvents, "the run has finished, but the last record is %q: the end of the log is missing", l.last)
 	}
 	if settings == nil {
 		return
@@ -446,7 +446,7 @@ func (l *logReader) end(settings *ir.Audit) {
 		switch name.Name {
 		case auditevent.RunStart, auditevent.StepStart, auditevent.StepComplete, auditevent.BudgetCheck:
 			if !l.seen[name.Name] && (l.seen[auditevent.RunComplete] || name.Name == auditevent.RunStart) {
-				l.v.fault(0, CheckEvents, "the workflow requires %s, and there is none", name.Name)
+				l.v.fault(0, CheckEvents, "the workflow requires %s, but the log has none", name.Name)
 			}
 		}
 	}
@@ -632,15 +632,15 @@ func about(r *Record) string {
 func difference(got, want []byte) string {
 	var a, b any
 	if json.Unmarshal(got, &a) != nil || json.Unmarshal(want, &b) != nil {
-		return "the line is not what the journal says"
+		return "the line is not what the journal implies"
 	}
 	// A prev_hash that differs because of an earlier record is not the change.
 	for _, skip := range []string{"prev_hash", ""} {
 		if path, x, y, differs := part("", a, b, skip); differs {
-			return fmt.Sprintf("%s is %s, but the journal says %s", path, brief(x), brief(y))
+			return fmt.Sprintf("%s is %s, but the journal implies %s", path, brief(x), brief(y))
 		}
 	}
-	return "the record is not written as the journal says"
+	return "the record is not written as the journal implies"
 }
 
 // absent stands for a member that one of two records does not have, which is not the same as null.

@@ -167,7 +167,7 @@ func TestVerifyNamesTheChangedRecord(t *testing.T) {
 	}{
 		"another reason": {
 			replace("looks good", "looks bad"), 9, audit.CheckJournal,
-			`data.evidence is "looks bad", but the journal says "looks good"`,
+			`data.evidence is "looks bad", but the journal implies "looks good"`,
 		},
 		"the same, with a new chain": {
 			both(replace("looks good", "looks bad"), rechain), 9,
@@ -272,7 +272,7 @@ func TestVerifyAgainstStoreAndTranscript(t *testing.T) {
 		},
 		"a value was changed": {
 			transcript(strings.Replace(text, "yes", "no", 1)), "transcript", 2, audit.CheckTranscript,
-			`payload.blocks[0].text is "no", but the journal says "yes"`,
+			`payload.blocks[0].text is "no", but the journal implies "yes"`,
 		},
 		"white space was added": {
 			transcript(strings.Replace(text, ",", ", ", 1)), "transcript", 1, audit.CheckTranscript, "not written as",

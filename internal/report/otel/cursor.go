@@ -137,7 +137,7 @@ func (l *ledger) write(run journal.RunID, c cursor) error {
 // markUndelivered records that this process has to deliver something of a run.
 func (l *ledger) markUndelivered(run journal.RunID) error {
 	if !isName(run) {
-		return fmt.Errorf("%q cannot be the name of a file", run)
+		return fmt.Errorf("invalid file name %q", run)
 	}
 	err := os.WriteFile(l.marker(run), nil, 0o600)
 	if errors.Is(err, fs.ErrNotExist) {

@@ -229,7 +229,7 @@ func split(text, folder string) (files map[string]string, problems []string) {
 func partName(name, folder string) (clean, problem string) {
 	clean = strings.Trim(name, "`\"' ")
 	if strings.HasPrefix(clean, "/") || strings.ContainsAny(clean, "\\:\x00") {
-		return "", fmt.Sprintf("%q cannot be the name of a file: write a name inside the folder, such as notes.md",
+		return "", fmt.Sprintf("invalid file name %q: write a name inside the folder, such as notes.md",
 			name)
 	}
 	clean = path.Clean(clean)
