@@ -90,7 +90,7 @@ type OIDC struct {
 	provider *oidc.Provider // nil until the provider has answered once
 }
 
-// oidcTimeout is how long the provider may take for one response.
+// oidcTimeout limits the time of the provider for one response.
 const oidcTimeout = 10 * time.Second
 
 func oidcContext(ctx context.Context) context.Context {

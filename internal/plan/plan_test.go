@@ -991,7 +991,7 @@ func TestLostTasksFollowTheirRecovery(t *testing.T) {
 	}
 }
 
-// What a lost execution of a task still sends is not taken for that of its rerun.
+// Late messages of a lost execution of a task are not mistaken for those of its rerun.
 func TestInputsOfALostExecutionAreRefused(t *testing.T) {
 	w := start(t, program(task("a")), "")
 	work := w.tasks[0]

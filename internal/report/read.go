@@ -102,7 +102,7 @@ func decisionOf(f journal.Fact, kind journal.GateKind) (d Decision, ok bool) {
 	return Decision{}, false
 }
 
-// answerOf tells how a gate was decided. The order matters: a timeout has an outcome too.
+// answerOf returns how a gate was decided. The order matters: a timeout has an outcome too.
 func answerOf(x *journal.GateDecided, kind journal.GateKind) Answer {
 	switch {
 	case x.Method == plan.MethodTimeout:

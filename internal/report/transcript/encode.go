@@ -202,7 +202,7 @@ func (m *Message) add(fidelity string, blocks ...journal.Block) {
 }
 
 // escapes matches an HTML escape, or any other escape: those are matched too, so that the second backslash of \\ is not
-// taken for the start of one.
+// mistaken for the start of one.
 var escapes = lazyregexp.New(`\\(u003[cCeE]|u0026|.)`)
 
 // undoHTMLEscapes replaces the HTML escapes of other encoders, so that all lines are alike.
