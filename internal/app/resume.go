@@ -249,7 +249,7 @@ func (env *environment) startingStep(
 		for _, f := range state.OpenGates() {
 			if f.Gate.Kind == journal.GateInDoubt {
 				answers = append(answers, plan.GateDecision{
-					Frame: f.Path, Step: f.Step, Answer: plan.AnswerRerun, By: req.By,
+					Frame: f.Path, Step: f.Step, Answer: journal.AnswerRerun, By: req.By,
 				})
 			}
 		}
@@ -506,7 +506,7 @@ type (
 	// Resolve decides about a step whose outcome is unknown.
 	Resolve struct {
 		Step   string
-		Answer string          // one of the answers below
+		Answer journal.Answer  // one of journal.OutcomeAnswers
 		Value  json.RawMessage // of AnswerResult
 	}
 	// Signal reports an event, to one step if Step is not empty.
@@ -534,23 +534,17 @@ type (
 	Cancel struct{ Reason string }
 )
 
-// The answers of Resolve.
-const (
-	AnswerRerun  = plan.AnswerRerun
-	AnswerSkip   = plan.AnswerSkip
-	AnswerFail   = plan.AnswerFail
-	AnswerResult = plan.AnswerResult
-)
-
 func (m Approve) input(by journal.Actor) plan.Input {
 	return plan.GateDecision{
-		Step: m.Step, Answer: plan.Approve, Note: m.Note, Digest: m.Digest, By: by, Roles: m.Roles, Value: m.Value,
-		Automated: m.Automated,
+		Step: m.Step, Answer: journal.AnswerApprove, Note: m.Note, Digest: m.Digest, By: by, Roles: m.Roles,
+		Value: m.Value, Automated: m.Automated,
 	}
 }
 
 func (m Reject) input(by journal.Actor) plan.Input {
-	return plan.GateDecision{Step: m.Step, Answer: plan.Reject, Note: m.Note, Digest: m.Digest, By: by, Roles: m.Roles}
+	return plan.GateDecision{
+		Step: m.Step, Answer: journal.AnswerReject, Note: m.Note, Digest: m.Digest, By: by, Roles: m.Roles,
+	}
 }
 
 func (m Resolve) input(by journal.Actor) plan.Input {
@@ -586,10 +580,4 @@ func ValueOfText(text string) json.RawMessage {
 }
 
 // Budgets returns the names of the budgets.
-func Budgets() []string { return slices.Clone(plan.Budgets) }
-
-// The budgets whose units differ from a plain count.
-const (
-	BudgetMoney    = plan.BudgetMoney    // millionths of a dollar
-	BudgetDeadline = plan.BudgetDeadline // seconds
-)
+func Budgets() []string { return slices.Clone(ir.Budgets) }

@@ -22,13 +22,13 @@ import (
 // Status is the state of a run.
 type Status struct {
 	Run
-	Step    []string       `json:"steps,omitempty"` // that are being executed
-	Gates   []Gate         `json:"gates,omitempty"`
-	Used    journal.Usage  `json:"used"`
-	Held    journal.Usage  `json:"held,omitzero"` // reserved for what is under way
-	Limits  journal.Limits `json:"limits,omitzero"`
-	Paused  bool           `json:"paused,omitempty"`
-	Offline string         `json:"offline,omitempty"` // simulated or scripted
+	Step    []string        `json:"steps,omitempty"` // that are being executed
+	Gates   []Gate          `json:"gates,omitempty"`
+	Used    journal.Usage   `json:"used"`
+	Held    journal.Usage   `json:"held,omitzero"` // reserved for what is under way
+	Limits  journal.Limits  `json:"limits,omitzero"`
+	Paused  bool            `json:"paused,omitempty"`
+	Offline journal.Offline `json:"offline,omitempty"`
 	// Untrusted reports that the input comes from outside of the project.
 	Untrusted bool `json:"untrusted,omitempty"`
 	// Request identifies the request that has started the run, as in RunOptions.
@@ -192,9 +192,9 @@ func statusOf(state *plan.State, program *plan.Program, run *Run) *Status {
 		s.Untrusted, s.Request = o.Untrusted, o.Request
 		switch {
 		case o.ScriptName != "":
-			s.Offline = "scripted"
+			s.Offline = journal.OfflineScripted
 		case o.Simulate:
-			s.Offline = "simulated"
+			s.Offline = journal.OfflineSimulated
 		}
 	}
 	// A finished run has no frames: what it has used was kept at its end.

@@ -15,6 +15,7 @@ import (
 
 	"github.com/espalier-run/espalier/internal/api"
 	"github.com/espalier-run/espalier/internal/app"
+	"github.com/espalier-run/espalier/internal/ir"
 	"github.com/espalier-run/espalier/internal/journal"
 	"github.com/espalier-run/espalier/internal/price"
 	"github.com/espalier-run/espalier/internal/report"
@@ -336,7 +337,7 @@ func (a *invocation) reportEnd(run *app.Run) error {
 // scripted reports whether the replies of a run are those of a script.
 func (a *invocation) scripted(run *app.Run) bool {
 	status, err := a.runs().Status(context.Background(), run.ID)
-	return err == nil && status.Offline == "scripted"
+	return err == nil && status.Offline == journal.OfflineScripted
 }
 
 func runSentence(run *app.Run, end *app.Ending) string {
@@ -364,7 +365,7 @@ func raiseHint(b app.Exhausted) string {
 	if b.Limit == nil {
 		return name + "=N"
 	}
-	if b.Name == app.BudgetMoney {
+	if b.Name == ir.BudgetMoney {
 		return fmt.Sprintf("%s=%s", name, strings.TrimPrefix(price.Dollars(b.Enough), "$"))
 	}
 	return fmt.Sprintf("%s=%d", name, b.Enough)

@@ -198,9 +198,9 @@ func (r *listedRun) duration() string {
 // cost returns what a run has cost so far, that nothing was paid for it, or "-" if it is not known.
 func (r *listedRun) cost() string {
 	if r.MicroDollars == nil {
-		return cmp.Or(r.Simulated, "-")
+		return cmp.Or(string(r.Simulated), "-")
 	}
-	return cmp.Or(r.Simulated, price.Spent(*r.MicroDollars))
+	return cmp.Or(string(r.Simulated), price.Spent(*r.MicroDollars))
 }
 
 // whyColumns is how much of a reason fits into a list.

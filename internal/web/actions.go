@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/espalier-run/espalier/internal/app"
+	"github.com/espalier-run/espalier/internal/ir"
 	"github.com/espalier-run/espalier/internal/journal"
 	"github.com/espalier-run/espalier/internal/price"
 )
@@ -68,8 +69,8 @@ var actions = map[string]action{
 		})
 	},
 	"resolve": func(h *Handler, r *request, run *app.Run) (string, error) {
-		m := app.Resolve{Step: r.PostFormValue("step"), Answer: r.PostFormValue("answer")}
-		if m.Answer == app.AnswerResult {
+		m := app.Resolve{Step: r.PostFormValue("step"), Answer: journal.Answer(r.PostFormValue("answer"))}
+		if m.Answer == journal.AnswerResult {
 			m.Value = app.ValueOfText(r.PostFormValue("value"))
 		}
 		return "resolved", h.send(r, run, m)
@@ -103,14 +104,14 @@ func amount(budget, text string) (int64, error) {
 		return 0, invalid("the new limit is not a number greater than zero", "")
 	}
 	least, most := 1.0, float64(maxAmount)
-	if budget == app.BudgetMoney {
+	if budget == ir.BudgetMoney {
 		least, most = 1e-6, maxAmount/1e6
 	}
 	if f < least || f > most {
 		digits := func(f float64) string { return strconv.FormatFloat(f, 'f', -1, 64) }
 		return 0, invalid("the new limit must be between "+digits(least)+" and "+digits(most), "")
 	}
-	if budget == app.BudgetMoney {
+	if budget == ir.BudgetMoney {
 		return price.MicroDollars(f), nil
 	}
 	return int64(f), nil

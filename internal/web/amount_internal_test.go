@@ -3,7 +3,7 @@ package web
 import (
 	"testing"
 
-	"github.com/espalier-run/espalier/internal/app"
+	"github.com/espalier-run/espalier/internal/ir"
 )
 
 func TestAmountsOfFormsAreNeverNegativeOrZero(t *testing.T) {
@@ -17,10 +17,10 @@ func TestAmountsOfFormsAreNeverNegativeOrZero(t *testing.T) {
 		{"steps", "NaN", 0},
 		{"steps", "1e15", 1_000_000_000_000_000},
 		{"steps", "1e16", 0},
-		{app.BudgetMoney, "2.50", 2_500_000},
-		{app.BudgetMoney, "0.0000001", 0},
-		{app.BudgetMoney, "1e9", 1_000_000_000_000_000},
-		{app.BudgetMoney, "1e15", 0},
+		{ir.BudgetMoney, "2.50", 2_500_000},
+		{ir.BudgetMoney, "0.0000001", 0},
+		{ir.BudgetMoney, "1e9", 1_000_000_000_000_000},
+		{ir.BudgetMoney, "1e15", 0},
 	} {
 		got, err := amount(test.budget, test.text)
 		if got != test.want || (err == nil) != (test.want > 0) {

@@ -90,10 +90,10 @@ type stepView struct {
 	Messages                []message
 	Used                    journal.Usage
 	Child                   string
-	Visit                   int    // of the step, from 1
-	Items, Failed           int    // steps inside, and those that failed
-	Key                     string // names this visit in live events
-	Offline                 string // its models, tools or commands are simulated or scripted
+	Visit                   int             // of the step, from 1
+	Items, Failed           int             // steps inside, and those that failed
+	Key                     string          // names this visit in live events
+	Offline                 journal.Offline // its models, tools or commands are simulated or scripted
 
 	parent *stepView
 	asked  time.Time // when the gate opened
@@ -129,7 +129,7 @@ type message struct {
 	System  string
 	Texts   []string
 	Tool    *toolView
-	Offline string
+	Offline journal.Offline
 }
 
 type toolView struct {
@@ -138,7 +138,7 @@ type toolView struct {
 	Error         string
 	Took          time.Duration
 	Done          bool
-	Offline       string
+	Offline       journal.Offline
 }
 
 // mainInputs are names of arguments that say most about a tool call, the best first.

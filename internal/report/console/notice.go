@@ -84,30 +84,30 @@ type Notice struct {
 	Millis     int64  `json:"ms,omitempty"` // duration
 	Tokens     int64  `json:"tokens,omitempty"`
 	// MicroDollars is the cost in millionths of a dollar.
-	MicroDollars int64        `json:"micro_dollars,omitempty"`
-	Steps        int64        `json:"steps,omitempty"`   // of a run, so far
-	Lost         journal.Lost `json:"lost,omitzero"`     // share of a run's usage for model calls without a reply
-	Offline      string       `json:"offline,omitempty"` // simulated or scripted: no real model answered
-	Model        string       `json:"model,omitempty"`
-	Tool         string       `json:"tool,omitempty"`
-	Done         float64      `json:"done,omitempty"`    // progress of a tool
-	Total        float64      `json:"total,omitempty"`   // 0 if unknown
-	Script       string       `json:"script,omitempty"`  // a file of the project
-	Command      string       `json:"command,omitempty"` // that runs it
-	Attempt      int          `json:"attempt,omitempty"` // the next one, from 1
-	Attempts     int          `json:"attempts,omitempty"`
-	For          string       `json:"for,omitempty"`    // what the wait is for
-	Step         string       `json:"step,omitempty"`   // as approve, reject, --decide and --from take it
-	Branch       string       `json:"branch,omitempty"` // that a decision has chosen
-	Next         string       `json:"next,omitempty"`   // step that it leads to
-	Signal       string       `json:"signal,omitempty"`
-	Budget       string       `json:"budget,omitempty"`
-	To           int64        `json:"to,omitempty"` // the new limit
-	Due          Time         `json:"due,omitzero"`
-	By           string       `json:"by,omitempty"`      // operating-system user
-	Claimed      string       `json:"claimed,omitempty"` // name that the user claims
-	Note         string       `json:"note,omitempty"`
-	Variable     string       `json:"variable,omitempty"`
+	MicroDollars int64           `json:"micro_dollars,omitempty"`
+	Steps        int64           `json:"steps,omitempty"`   // of a run, so far
+	Lost         journal.Lost    `json:"lost,omitzero"`     // share of a run's usage for model calls without a reply
+	Offline      journal.Offline `json:"offline,omitempty"` // set if no real model answered
+	Model        string          `json:"model,omitempty"`
+	Tool         string          `json:"tool,omitempty"`
+	Done         float64         `json:"done,omitempty"`    // progress of a tool
+	Total        float64         `json:"total,omitempty"`   // 0 if unknown
+	Script       string          `json:"script,omitempty"`  // a file of the project
+	Command      string          `json:"command,omitempty"` // that runs it
+	Attempt      int             `json:"attempt,omitempty"` // the next one, from 1
+	Attempts     int             `json:"attempts,omitempty"`
+	For          string          `json:"for,omitempty"`    // what the wait is for
+	Step         string          `json:"step,omitempty"`   // as approve, reject, --decide and --from take it
+	Branch       string          `json:"branch,omitempty"` // that a decision has chosen
+	Next         string          `json:"next,omitempty"`   // step that it leads to
+	Signal       string          `json:"signal,omitempty"`
+	Budget       string          `json:"budget,omitempty"`
+	To           int64           `json:"to,omitempty"` // the new limit
+	Due          Time            `json:"due,omitzero"`
+	By           string          `json:"by,omitempty"`      // operating-system user
+	Claimed      string          `json:"claimed,omitempty"` // name that the user claims
+	Note         string          `json:"note,omitempty"`
+	Variable     string          `json:"variable,omitempty"`
 	// From is the run that this one continues, at Step.
 	From journal.RunID `json:"from_run_id,omitempty"`
 
@@ -176,7 +176,7 @@ func (s *Style) moment(t, at Time) string {
 func (n *Notice) Remark(s Style) string {
 	if n.Event == ModelReplied {
 		model := n.Model
-		if model == n.Offline { // the last part says so
+		if model == string(n.Offline) { // the last part says so
 			model = "model"
 		}
 		parts := spent([]string{model + " replied: " + tokens(n.Tokens)}, 0, n.MicroDollars, n.Offline)
@@ -341,7 +341,7 @@ func (n *Notice) toolFinished() (string, report.Color) {
 	case n.Error != "":
 		text, color = "tool "+n.Tool+" failed: "+n.Error, report.Amber
 	case n.Offline != "":
-		text += ", " + n.Offline
+		text += ", " + string(n.Offline)
 	}
 	return text, color
 }
@@ -391,7 +391,7 @@ func (n *Notice) sums() string {
 }
 
 // spent appends the cost to parts, as far as there is one.
-func spent(parts []string, used, micro int64, offline string) []string {
+func spent(parts []string, used, micro int64, offline journal.Offline) []string {
 	if used > 0 {
 		parts = append(parts, tokens(used))
 	}
@@ -399,7 +399,7 @@ func spent(parts []string, used, micro int64, offline string) []string {
 		parts = append(parts, price.Spent(micro))
 	}
 	if offline != "" {
-		parts = append(parts, offline)
+		parts = append(parts, string(offline))
 	}
 	return parts
 }
@@ -502,7 +502,7 @@ func exhausted(budget string, limits *journal.Limits, next, left int64) string {
 		return "paused: " + journal.BudgetWords(budget) + " exhausted"
 	}
 	figure := report.BudgetFigure(budget, *limit)
-	if budget == plan.BudgetDeadline {
+	if budget == ir.BudgetDeadline {
 		figure = report.Duration(time.Duration(*limit) * time.Second)
 	}
 	return fmt.Sprintf("paused: %s (%s) exhausted", journal.BudgetWords(budget), figure)
@@ -553,7 +553,7 @@ func (n *Notice) waitsFor(s *Style) (what, command string) {
 func (n *Notice) decided() (string, report.Color) {
 	text, color, before := string(n.Outcome), report.Green, " by "
 	switch {
-	case n.Reason == plan.MethodTimeout:
+	case n.Reason == string(journal.MethodTimeout):
 		text, color = "timed out", report.Red
 	case n.asks == journal.AskEvent, n.asks == journal.AskInput:
 		text, before = "event "+n.Signal+" received", " from "
