@@ -264,7 +264,7 @@ func (p *Progress) Summary(s Style) []string {
 		}
 	}
 	if p.exhaustedBudget != "" {
-		n := Notice{asks: journal.AskBudget, Budget: p.exhaustedBudget, root: p.run, limits: p.in.Budget(0).Limits}
+		n := Notice{For: journal.AskBudget, Budget: p.exhaustedBudget, root: p.run, limits: p.in.Budget(0).Limits}
 		n.needs, n.left = p.shortfall(n.Budget)
 		lines = append(lines, waitLines(&s, p.name, &n, report.Bold, width)...)
 	}

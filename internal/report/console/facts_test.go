@@ -166,7 +166,8 @@ func TestToolCallWaitsForApproval(t *testing.T) {
 	}
 }
 
-// The command that is shown answers the gate: a person's reply needs a text. The --json output calls both an event.
+// The command that is shown answers the gate: a person's reply needs a text. The --json output has the kinds of the
+// API.
 func TestReplyOfAPersonIsSentWithText(t *testing.T) {
 	for text, want := range map[bool]string{
 		false: "send  waiting for event answer: espalier signal 11111111 answer",
@@ -180,8 +181,8 @@ func TestReplyOfAPersonIsSentWithText(t *testing.T) {
 		s.take(journal.GateOpened{Place: work.Place, Kind: journal.GateEvent, Event: "answer"})
 		s.expectLines(want)
 		s.expectArea("? " + want)
-		if s.last.For != "event" {
-			t.Errorf("%q in JSON", s.last.For)
+		if kind := journal.GateEvent.Asks(text); s.last.For != kind {
+			t.Errorf("%q in JSON, want %q", s.last.For, kind)
 		}
 		s.take(journal.GateDecided{
 			Place: work.Place, Outcome: journal.OutcomeOK, Method: journal.MethodEvent, Event: "answer",

@@ -15,7 +15,6 @@ import (
 	"github.com/espalier-run/espalier/internal/plan"
 	"github.com/espalier-run/espalier/internal/price"
 	"github.com/espalier-run/espalier/internal/report"
-	"github.com/espalier-run/espalier/internal/shell"
 )
 
 // Event names what a Notice reports. The names are part of the --json output.
@@ -56,11 +55,6 @@ const kindHook = "hook"
 // kindDecision is the kind of steps that only choose the next one.
 const kindDecision = "decision"
 
-// jsonAsks are the names in the --json output of what waits are for, where they differ from those of the kinds.
-var jsonAsks = map[journal.AskKind]string{
-	journal.AskToolApproval: "approval", journal.AskInput: "event", journal.AskOutcome: "decision",
-}
-
 // Notice is one thing that happened. Its JSON is a line of the --json output, without empty fields.
 type Notice struct {
 	Seq       journal.Seq     `json:"seq"` // in the journal
@@ -96,7 +90,7 @@ type Notice struct {
 	Command      string          `json:"command,omitempty"` // that runs it
 	Attempt      int             `json:"attempt,omitempty"` // the next one, from 1
 	Attempts     int             `json:"attempts,omitempty"`
-	For          string          `json:"for,omitempty"`    // what the wait is for
+	For          journal.AskKind `json:"for,omitempty"`    // what the wait is for
 	Step         string          `json:"step,omitempty"`   // as approve, reject, --decide and --from take it
 	Branch       string          `json:"branch,omitempty"` // that a decision has chosen
 	Next         string          `json:"next,omitempty"`   // step that it leads to
@@ -111,21 +105,15 @@ type Notice struct {
 	// From is the run that this one continues, at Step.
 	From journal.RunID `json:"from_run_id,omitempty"`
 
-	asks         journal.AskKind // what the wait is for
-	place        string          // path with the calling steps and the iteration
-	root         journal.RunID   // the run that commands name
-	limits       journal.Limits  // of the run that waits for budget
-	needs, left  int64           // what the request that waits for budget needs, and what is left
-	printed      string          // output of a command
-	next         string          // name of Next, as people know it
-	quiet        bool            // another notice of the same event is more precise
-	repeats      bool            // the line of a step has the same error
-	markedFailed bool            // it is an end that the author marked as a failure
-}
-
-// setAsks sets what the wait is for.
-func (n *Notice) setAsks(kind journal.AskKind) {
-	n.asks, n.For = kind, cmp.Or(jsonAsks[kind], string(kind))
+	place        string         // path with the calling steps and the iteration
+	root         journal.RunID  // the run that commands name
+	limits       journal.Limits // of the run that waits for budget
+	needs, left  int64          // what the request that waits for budget needs, and what is left
+	printed      string         // output of a command
+	next         string         // name of Next, as people know it
+	quiet        bool           // another notice of the same event is more precise
+	repeats      bool           // the line of a step has the same error
+	markedFailed bool           // it is an end that the author marked as a failure
 }
 
 // Time is a time whose JSON is RFC 3339 in UTC with milliseconds.
@@ -522,29 +510,24 @@ const beforeRemark = "   "
 
 // waitsFor is waits in two parts; the command may be empty.
 func (n *Notice) waitsFor(s *Style) (what, command string) {
-	run := n.root.Short()
-	switch n.asks {
-	case journal.AskApproval, journal.AskToolApproval:
-		if what = "waiting for approval"; n.Tool != "" {
-			what += " to call " + n.Tool
-		}
-		command = fmt.Sprintf("approve %s %s", run, shell.Word(journal.LocalName(n.Step)))
-	case journal.AskEvent:
-		what, command = "waiting for event "+n.Signal, fmt.Sprintf("signal %s %s", run, n.Signal)
-	case journal.AskInput:
-		what, command = "waiting for a reply", fmt.Sprintf("signal %s %s --text TEXT", run, n.Signal)
-	case journal.AskOutcome:
-		what = "waiting for a decision"
-		command = fmt.Sprintf("resume %s --decide %s%s(instead of rerun: skip, fail or result=JSON)", run,
-			shell.Word(journal.LocalID(n.Step)+"=rerun"), beforeRemark)
-	case journal.AskBudget:
+	step := journal.LocalName(n.Step)
+	if n.For == journal.AskOutcome {
+		step = journal.LocalID(n.Step)
+	}
+	ask := report.AskOf(n.For, n.root, step, n.Signal)
+	what, command = ask.Waiting, ask.Command
+	switch {
+	case n.For == journal.AskEvent:
+		what += " " + n.Signal
+	case n.For == journal.AskBudget:
 		what = exhausted(n.Budget, &n.limits, n.needs, n.left) // the end of the command says which limit suffices
+	case n.Tool != "":
+		what += " to call " + n.Tool
+	case ask.Remark != "":
+		command += beforeRemark + ask.Remark
 	}
 	if !n.Due.IsZero() { // before the command, which is there to be copied
 		what += " until " + s.moment(n.Due, n.At)
-	}
-	if command != "" {
-		command = "espalier " + command
 	}
 	return what, command
 }
@@ -555,9 +538,9 @@ func (n *Notice) decided() (string, report.Color) {
 	switch {
 	case n.Reason == string(journal.MethodTimeout):
 		text, color = "timed out", report.Red
-	case n.asks == journal.AskEvent, n.asks == journal.AskInput:
+	case n.For == journal.AskEvent, n.For == journal.AskInput:
 		text, before = "event "+n.Signal+" received", " from "
-	case n.asks == journal.AskOutcome:
+	case n.For == journal.AskOutcome:
 		text = "decided: " + report.ResolutionWords(n.Outcome)
 	case n.Outcome == journal.OutcomeOK:
 		text = "approved"

@@ -448,7 +448,7 @@ func (p *Progress) gateOpened(ev *report.Event, a *active) {
 
 // about sets what the open gate of a step asks for.
 func (n *Notice) about(s *report.Step) {
-	if n.setAsks(s.Asks()); n.asks == journal.AskToolApproval {
+	if n.For = s.Asks(); n.For == journal.AskToolApproval {
 		n.Tool = cmp.Or(asked(s.Gate.Shows["tool"]), "a tool")
 	}
 }
@@ -496,7 +496,7 @@ func (p *Progress) budgetWaiting(ev *report.Event) {
 func (p *Progress) budgetExhausted(ev *report.Event, budget string) *Notice {
 	p.exhaustedBudget = budget
 	n := p.add(ev, WaitStarted)
-	n.setAsks(journal.AskBudget)
+	n.For = journal.AskBudget
 	n.Budget, n.limits = budget, p.in.Budget(ev.At).Limits
 	n.needs, n.left = p.shortfall(budget)
 	return n
