@@ -9,7 +9,6 @@ import (
 	"log/slog"
 	"os"
 	"slices"
-	"strconv"
 	"strings"
 	"syscall"
 	"time"
@@ -21,10 +20,7 @@ import (
 	"github.com/espalier-run/espalier/internal/api"
 	"github.com/espalier-run/espalier/internal/app"
 	"github.com/espalier-run/espalier/internal/client"
-	"github.com/espalier-run/espalier/internal/diag"
-	"github.com/espalier-run/espalier/internal/ir"
 	"github.com/espalier-run/espalier/internal/journal"
-	"github.com/espalier-run/espalier/internal/price"
 	"github.com/espalier-run/espalier/internal/report"
 )
 
@@ -171,26 +167,13 @@ func (f *resumeFlags) messages() ([]app.Message, error) {
 	return out, nil
 }
 
-// parseRaise parses BUDGET=N. The names that workflows have for budgets are accepted, too: max_tokens,
-// deadline_seconds. Dollars become millionths.
+// parseRaise parses BUDGET=N.
 func parseRaise(text string) (app.Message, error) {
-	name, figure, ok := strings.Cut(text, "=")
-	n, err := strconv.ParseInt(figure, 10, 64)
-	if name == "deadline_seconds" {
-		name = ir.BudgetDeadline
-	}
-	name = strings.TrimPrefix(name, "max_")
-	if name == journal.CostBudget {
-		dollars, bad := price.ParseRate(figure) // both count millionths
-		name, n, err = ir.BudgetMoney, int64(dollars), bad
-	}
-	if !ok || err != nil {
+	name, limit, ok := strings.Cut(text, "=")
+	if !ok {
 		return nil, usage("Write --raise tokens=200000.", "--raise %q is not BUDGET=N", text)
 	}
-	if !slices.Contains(app.Budgets(), name) {
-		return nil, usage(diag.DidYouMean(name, raisable()), "there is no budget %q", name)
-	}
-	return app.Raise{Budget: name, To: n}, nil
+	return app.ParseRaise(name, limit)
 }
 
 // parseDecide parses STEP=ANSWER.
