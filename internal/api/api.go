@@ -88,14 +88,14 @@ func NewRun(r *app.Run) Run {
 // Status is a run with everything that is going on in it.
 type Status struct {
 	Run
-	Steps     []string `json:"steps,omitempty" doc:"Steps that are being executed"`
-	Gates     []Gate   `json:"gates,omitempty"`
-	Used      Usage    `json:"used"`
-	Reserved  Usage    `json:"reserved" doc:"Set aside for calls that are under way"`
-	Limits    Limits   `json:"limits"`
-	Simulated string   `json:"simulated,omitempty" doc:"simulated or scripted, if replies are not from real models"`
-	Untrusted bool     `json:"untrusted,omitempty" doc:"The input comes from outside of the project: an event, a webhook or a file"`
-	Held      bool     `json:"held,omitempty" doc:"A person has paused the run; it may also wait at a gate"`
+	Steps     []string        `json:"steps,omitempty" doc:"Steps that are being executed"`
+	Gates     []Gate          `json:"gates,omitempty"`
+	Used      Usage           `json:"used"`
+	Reserved  Usage           `json:"reserved" doc:"Set aside for calls that are under way"`
+	Limits    Limits          `json:"limits"`
+	Simulated journal.Offline `json:"simulated,omitempty" doc:"simulated or scripted, if replies are not from real models"`
+	Untrusted bool            `json:"untrusted,omitempty" doc:"The input comes from outside of the project: an event, a webhook or a file"`
+	Held      bool            `json:"held,omitempty" doc:"A person has paused the run; it may also wait at a gate"`
 }
 
 // NewStatus returns the form of a status.
@@ -113,10 +113,10 @@ func NewStatus(s *app.Status) Status {
 // ListedRun is a run in a list, with what it has used.
 type ListedRun struct {
 	Run
-	Millis       *int64   `json:"duration_ms,omitempty" doc:"Absent if it is not known: the run is queued or interrupted"`
-	Dollars      *float64 `json:"dollars,omitempty" doc:"Absent for a child run: its parent has it"`
-	MicroDollars *int64   `json:"micro_dollars,omitempty" doc:"Millionths of a dollar, exactly"`
-	Simulated    string   `json:"simulated,omitempty" doc:"simulated or scripted, if replies are not from real models"`
+	Millis       *int64          `json:"duration_ms,omitempty" doc:"Absent if it is not known: the run is queued or interrupted"`
+	Dollars      *float64        `json:"dollars,omitempty" doc:"Absent for a child run: its parent has it"`
+	MicroDollars *int64          `json:"micro_dollars,omitempty" doc:"Millionths of a dollar, exactly"`
+	Simulated    journal.Offline `json:"simulated,omitempty" doc:"simulated or scripted, if replies are not from real models"`
 }
 
 // NewListedRun returns the form of a run in a list. The status is that of its root; nil if it is not known.
@@ -302,9 +302,9 @@ type Decision struct {
 	// Established is how a server has established the user.
 	Established string `json:"established,omitempty" doc:"How a server has established the user; absent for the account of a process"`
 
-	Method string `json:"method"`
-	Note   string `json:"note,omitempty"`
-	Digest string `json:"digest,omitempty"`
+	Method journal.Method `json:"method"`
+	Note   string         `json:"note,omitempty"`
+	Digest string         `json:"digest,omitempty"`
 }
 
 // NewExecution returns the form of an execution.

@@ -4,15 +4,16 @@ import (
 	"encoding/json"
 
 	"github.com/espalier-run/espalier/internal/app"
+	"github.com/espalier-run/espalier/internal/journal"
 )
 
 // The bodies of requests to runs, and of their responses. The server and its client share them.
 
 // DecideBody is a decision about a gate.
 type DecideBody struct {
-	Step     string `json:"step,omitempty" doc:"Step of the gate; may be left out if only one gate is open"`
-	Decision string `json:"decision" enum:"approve,reject"`
-	Note     string `json:"note,omitempty"`
+	Step     string         `json:"step,omitempty" doc:"Step of the gate; may be left out if only one gate is open"`
+	Decision journal.Answer `json:"decision" enum:"approve,reject"`
+	Note     string         `json:"note,omitempty"`
 	// Value is the answer to a question of a tool.
 	Value json.RawMessage `json:"value,omitempty" doc:"Answer to a question of a tool: fits the answer_schema of the gate"`
 
@@ -25,7 +26,7 @@ type DecideBody struct {
 // ResolveBody is an answer about a step whose outcome is unknown.
 type ResolveBody struct {
 	Step   string          `json:"step"`
-	Answer string          `json:"answer" enum:"rerun,skip,fail,result"`
+	Answer journal.Answer  `json:"answer" enum:"rerun,skip,fail,result"`
 	Value  json.RawMessage `json:"value,omitempty" doc:"Result of the step, with the answer result"`
 }
 

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/espalier-run/espalier/internal/config"
+	"github.com/espalier-run/espalier/internal/journal"
 	"github.com/espalier-run/espalier/internal/registry"
 	"github.com/espalier-run/espalier/internal/text"
 )
@@ -25,9 +26,9 @@ type Housekeeping struct {
 // NotificationTarget is a target of notifications.
 type NotificationTarget struct {
 	Name      string
-	Address   string   // of a webhook, or a reference to the secret that has the address
-	On        []string // empty: every reason
-	Workflows []string // empty: all
+	Address   string              // of a webhook, or a reference to the secret that has the address
+	On        []journal.Attention // empty: every reason
+	Workflows []string            // empty: all
 	Approved  bool
 }
 

@@ -77,7 +77,7 @@ func (n *notifier) enqueue(ctx context.Context, m notify.Message) error {
 	m.Text = n.app.Redact(m.Text)
 	for i := range n.env.settings.Notifications {
 		target := &n.env.settings.Notifications[i]
-		if target.Is.Unapproved || !target.Is.Wants(m.Kind, m.Workflow) {
+		if target.Is.Unapproved || !target.Is.Wants(journal.Attention(m.Kind), m.Workflow) {
 			continue
 		}
 		r := journal.Register{Key: outboxPrefix + target.Name.Value + "/" + m.ID}
@@ -137,12 +137,12 @@ func (n *notifier) fact(ctx context.Context, run journal.RunID, e *journal.Event
 	switch kind {
 	case "":
 		return nil
-	case report.AttentionReply:
+	case journal.AttentionReply:
 		at, _ := journal.PlaceOf(e.Fact)
 		if waits, err := n.waitsForText(ctx, run, at); err != nil || !waits {
 			return err
 		}
-		kind = report.AttentionWaiting
+		kind = journal.AttentionWaiting
 	}
 	entry, err := n.env.Store.Entry(ctx, run)
 	if errors.Is(err, journal.ErrUnknownRun) {
@@ -175,7 +175,7 @@ func (n *notifier) waitsForText(ctx context.Context, run journal.RunID, at journ
 // missed puts a message about firings that started no run into the outbox.
 func (n *notifier) missed(ctx context.Context, d *workflowTrigger, at time.Time, reason string) error {
 	return n.enqueue(ctx, notify.Message{
-		ID: fmt.Sprintf("%s.%d", d.id, at.Unix()), Kind: string(report.AttentionMissed),
+		ID: fmt.Sprintf("%s.%d", d.id, at.Unix()), Kind: string(journal.AttentionMissed),
 		Time: n.env.now().UTC(), Workflow: d.workflow,
 		Text: fmt.Sprintf("The trigger %s started no run at %s: %s", d.id, at.Format(time.RFC3339), reason),
 	})

@@ -5,9 +5,11 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"math/big"
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 
 	"github.com/google/uuid"
 
@@ -249,7 +251,7 @@ func (env *environment) startingStep(
 		for _, f := range state.OpenGates() {
 			if f.Gate.Kind == journal.GateOutcome {
 				answers = append(answers, plan.GateDecision{
-					Frame: f.Path, Step: f.Step, Answer: plan.AnswerRerun, By: req.By,
+					Frame: f.Path, Step: f.Step, Answer: journal.AnswerRerun, By: req.By,
 				})
 			}
 		}
@@ -506,7 +508,7 @@ type (
 	// Resolve decides about a step whose outcome is unknown.
 	Resolve struct {
 		Step   string
-		Answer string          // one of the answers below
+		Answer journal.Answer  // one of journal.OutcomeAnswers
 		Value  json.RawMessage // of AnswerResult
 	}
 	// Signal reports an event, to one step if Step is not empty.
@@ -534,23 +536,17 @@ type (
 	Cancel struct{ Reason string }
 )
 
-// The answers of Resolve.
-const (
-	AnswerRerun  = plan.AnswerRerun
-	AnswerSkip   = plan.AnswerSkip
-	AnswerFail   = plan.AnswerFail
-	AnswerResult = plan.AnswerResult
-)
-
 func (m Approve) input(by journal.Actor) plan.Input {
 	return plan.GateDecision{
-		Step: m.Step, Answer: plan.Approve, Note: m.Note, Digest: m.Digest, By: by, Roles: m.Roles, Value: m.Value,
-		Automated: m.Automated,
+		Step: m.Step, Answer: journal.AnswerApprove, Note: m.Note, Digest: m.Digest, By: by, Roles: m.Roles,
+		Value: m.Value, Automated: m.Automated,
 	}
 }
 
 func (m Reject) input(by journal.Actor) plan.Input {
-	return plan.GateDecision{Step: m.Step, Answer: plan.Reject, Note: m.Note, Digest: m.Digest, By: by, Roles: m.Roles}
+	return plan.GateDecision{
+		Step: m.Step, Answer: journal.AnswerReject, Note: m.Note, Digest: m.Digest, By: by, Roles: m.Roles,
+	}
 }
 
 func (m Resolve) input(by journal.Actor) plan.Input {
@@ -586,10 +582,36 @@ func ValueOfText(text string) json.RawMessage {
 }
 
 // Budgets returns the names of the budgets.
-func Budgets() []string { return slices.Clone(plan.Budgets) }
+func Budgets() []string { return slices.Clone(ir.Budgets) }
 
-// The budgets whose units differ from a plain count.
-const (
-	BudgetMoney    = plan.BudgetMoney    // millionths of a dollar
-	BudgetDeadline = plan.BudgetDeadline // seconds
-)
+// maxLimit is the highest limit of a budget: 10^15, for money a thousand million dollars.
+const maxLimit = 1_000_000_000_000_000
+
+// ParseRaise returns the message that raises a budget to a limit that a person has written. The names that workflows
+// have for budgets are accepted, too: max_tokens, deadline_seconds. Commas may separate thousands. The limit of
+// journal.CostBudget is in dollars.
+func ParseRaise(budget, limit string) (Raise, error) {
+	if budget == "deadline_seconds" {
+		budget = ir.BudgetDeadline
+	}
+	budget = strings.TrimPrefix(budget, "max_")
+	unit, form := int64(1), "a whole number from 1 to 1000000000000000"
+	m := Raise{Budget: budget}
+	if budget == journal.CostBudget {
+		m.Budget, unit = ir.BudgetMoney, 1_000_000
+		form = "an amount in dollars from 0.000001 to 1000000000"
+	}
+	if !slices.Contains(ir.Budgets, m.Budget) {
+		return m, fail(InvalidRequest, "", "unknown budget %q", budget).
+			advise("%s", diag.DidYouMean(budget, xslices.Map(ir.Budgets, journal.BudgetName)))
+	}
+	n, ok := new(big.Rat).SetString(strings.ReplaceAll(limit, ",", ""))
+	if ok && !strings.ContainsAny(limit, "/_xXpP") {
+		n.Mul(n, big.NewRat(unit, 1))
+		if n.IsInt() && n.Sign() > 0 && n.Cmp(big.NewRat(maxLimit, 1)) <= 0 {
+			m.To = n.Num().Int64()
+			return m, nil
+		}
+	}
+	return m, fail(InvalidRequest, "", "the new limit %q is not %s", limit, form)
+}

@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"github.com/espalier-run/espalier/internal/engine"
+	"github.com/espalier-run/espalier/internal/ir"
 	"github.com/espalier-run/espalier/internal/journal"
 	"github.com/espalier-run/espalier/internal/plan"
 )
@@ -32,7 +33,7 @@ func TestRunMayFinishElsewhereWhileItIsResumed(t *testing.T) {
 	s := p.server()
 	run := s.begin(t, "gate.md", "{}")
 	s.env.Engine = faster{s.env.Engine}
-	request := ResumeRequest{Run: run, Messages: []Message{Raise{Budget: plan.BudgetSteps, To: 9}}}
+	request := ResumeRequest{Run: run, Messages: []Message{Raise{Budget: ir.BudgetSteps, To: 9}}}
 	r, err := s.app.PrepareResume(t.Context(), request)
 	if err != nil {
 		t.Fatal(err)

@@ -19,7 +19,6 @@ import (
 	"github.com/espalier-run/espalier/internal/ir"
 	"github.com/espalier-run/espalier/internal/journal"
 	"github.com/espalier-run/espalier/internal/lazyregexp"
-	"github.com/espalier-run/espalier/internal/plan"
 	"github.com/espalier-run/espalier/internal/project"
 	"github.com/espalier-run/espalier/internal/registry"
 	"github.com/espalier-run/espalier/internal/report"
@@ -588,7 +587,7 @@ func (a *App) Exhausted(ctx context.Context, id journal.RunID) (Exhausted, error
 	if err != nil {
 		return Exhausted{}, err
 	}
-	b := Exhausted{Name: plan.BudgetDeadline}
+	b := Exhausted{Name: ir.BudgetDeadline}
 	var next journal.Usage
 	if len(s.BudgetWaiters) > 0 {
 		b.Name, next = s.BudgetWaiters[0].Budget, s.BudgetWaiters[0].Amount
@@ -624,8 +623,8 @@ const muchMore = 10
 // worstOf returns the worst case of a report in the unit of a budget, if it has a bound.
 func worstOf(r check.Report, budget string) (int64, bool) {
 	figures := map[string]check.Range{
-		plan.BudgetSteps: r.Steps, plan.BudgetTools: r.ToolCalls, plan.BudgetTokens: r.Tokens,
-		plan.BudgetDeadline: r.ActiveSeconds,
+		ir.BudgetSteps: r.Steps, ir.BudgetTools: r.ToolCalls, ir.BudgetTokens: r.Tokens,
+		ir.BudgetDeadline: r.ActiveSeconds,
 	}
 	figure, ok := figures[budget]
 	return figure.Worst.N, ok && figure.Worst.Unbounded == ""

@@ -67,7 +67,8 @@ func (a *App) Send(ctx context.Context, id journal.RunID, by journal.Actor, mess
 					return err
 				}
 			}
-			if d, ok := in.(plan.GateDecision); ok && (d.Answer == plan.Approve || d.Answer == plan.Reject) {
+			d, ok := in.(plan.GateDecision)
+			if ok && (d.Answer == journal.AnswerApprove || d.Answer == journal.AnswerReject) {
 				if err := env.decide(ctx, id, d, sent); err != nil {
 					return err
 				}
@@ -150,7 +151,7 @@ func (env *environment) decide(ctx context.Context, id journal.RunID, d plan.Gat
 			return &plan.Refusal{Code: plan.Changed, Why: fmt.Sprintf(
 				"%s changed after it was shown; look at it and decide again",
 				strings.Join(shown.paths(), ", "))}
-		case d.Answer == plan.Approve:
+		case d.Answer == journal.AnswerApprove:
 			if sent.Edited, err = env.acceptEdits(ctx, id, shown, d.By); err != nil {
 				return err
 			}
@@ -171,7 +172,7 @@ const AnswerSchema = step.AnswerSchema
 // checkAnswer returns an error unless the value of an approval is what the gate asks for.
 func checkAnswer(f *plan.Frame, shown *gateContent, d *plan.GateDecision) error {
 	wants, name := shown.reads[step.AnswerSchema], journal.StepName(f.Step)
-	if f.Gate.Kind != journal.GateToolCall || d.Answer != plan.Approve {
+	if f.Gate.Kind != journal.GateToolCall || d.Answer != journal.AnswerApprove {
 		wants = nil
 	}
 	switch {
@@ -424,9 +425,9 @@ func (env *environment) decidedBefore(ctx context.Context, id journal.RunID, ste
 }
 
 // DescribeActor returns who decided, how and why.
-func DescribeActor(by journal.Actor, method, note string) string {
-	who := cmp.Or(by.User, method)
-	if method == plan.MethodAutoApprove && who != plan.AutoApprove {
+func DescribeActor(by journal.Actor, method journal.Method, note string) string {
+	who := cmp.Or(by.User, string(method))
+	if method == journal.MethodAutoApprove && who != plan.AutoApprove {
 		who = plan.AutoApprove + " of " + who
 	}
 	if by.As != "" {

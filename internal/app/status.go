@@ -28,7 +28,7 @@ type Status struct {
 	Held    journal.Usage // reserved for what is under way
 	Limits  journal.Limits
 	Paused  bool
-	Offline string // simulated or scripted
+	Offline journal.Offline
 	// Untrusted reports that the input comes from outside of the project.
 	Untrusted bool
 	// Request identifies the request that has started the run, as in RunOptions.
@@ -192,9 +192,9 @@ func statusOf(state *plan.State, program *plan.Program, run *Run) *Status {
 		s.Untrusted, s.Request = o.Untrusted, o.Request
 		switch {
 		case o.ScriptName != "":
-			s.Offline = "scripted"
+			s.Offline = journal.OfflineScripted
 		case o.Simulate:
-			s.Offline = "simulated"
+			s.Offline = journal.OfflineSimulated
 		}
 	}
 	// A finished run has no frames: what it has used was kept at its end.

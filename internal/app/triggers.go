@@ -29,7 +29,7 @@ type Trigger struct {
 	Workflow string // its name
 	Path     string // for display
 	ir.Trigger
-	Overlap trigger.Overlap // of a schedule
+	Overlap schedule.Overlap // of a schedule
 	CatchUp time.Duration
 	Jitter  time.Duration
 
@@ -89,7 +89,7 @@ func (d *workflowTrigger) schedule() (trigger.Schedule, bool) {
 		return trigger.Schedule{}, false
 	}
 	return trigger.Schedule{
-		Workflow: d.file, Name: d.name, Times: times, Overlap: trigger.Overlap(d.settings.Overlap),
+		Workflow: d.file, Name: d.name, Times: times, Overlap: d.settings.Overlap,
 		CatchUp: d.settings.CatchUp, Jitter: d.settings.Jitter,
 	}, true
 }

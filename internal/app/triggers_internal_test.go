@@ -13,9 +13,7 @@ import (
 	"time"
 
 	"github.com/espalier-run/espalier/internal/catalog"
-	"github.com/espalier-run/espalier/internal/config"
 	"github.com/espalier-run/espalier/internal/journal"
-	"github.com/espalier-run/espalier/internal/trigger"
 )
 
 const scheduled = `---
@@ -569,18 +567,6 @@ func TestWorkWithoutTriggersFiresNone(t *testing.T) {
 			t.Error(err)
 		}
 		a.Close()
-	}
-}
-
-func TestOverlapPoliciesOfTheConfigurationAreThoseOfSchedules(t *testing.T) {
-	var names []string
-	for _, o := range []trigger.Overlap{
-		trigger.Skip, trigger.QueueOne, trigger.QueueAll, trigger.CancelOld, trigger.Allow,
-	} {
-		names = append(names, string(o))
-	}
-	if !slices.Equal(names, config.Overlaps) {
-		t.Errorf("%v and %v", names, config.Overlaps)
 	}
 }
 

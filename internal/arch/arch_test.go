@@ -70,6 +70,8 @@ var layers = map[string][]string{
 	"internal/config": {
 		"internal/text", "internal/price", "internal/secret", "internal/schema", "internal/process", "internal/expr",
 		"internal/schedule",
+		// What notifications are about.
+		"internal/journal",
 	},
 	// How workflows are generated: written by a reader of the journal and by commands.
 	"internal/manifest": {"internal/protected"},

@@ -543,7 +543,7 @@ func playActor(dir, part string) error {
 	gates := state.OpenGates()
 	switch part {
 	case "approve-long":
-		d := plan.GateDecision{Step: gates[0].Step, Answer: plan.Approve}
+		d := plan.GateDecision{Step: gates[0].Step, Answer: journal.AnswerApprove}
 		_, d.Digest = state.Shown(program, gates[0])
 		err = r.Engine.Send(ctx, theRun, d, uuid.NewString())
 	case "cancel":
@@ -645,7 +645,7 @@ func playApprover(dir string) error {
 			}
 			gates = state.OpenGates()
 		}
-		d := plan.GateDecision{Step: gates[0].Step, Answer: plan.Approve}
+		d := plan.GateDecision{Step: gates[0].Step, Answer: journal.AnswerApprove}
 		_, d.Digest = state.Shown(program, gates[0])
 		began := time.Now()
 		if err := r.Engine.Send(ctx, theRun, d, uuid.NewString()); err != nil {

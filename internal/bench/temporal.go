@@ -389,7 +389,7 @@ func (o *ours) approve(ctx context.Context, id journal.RunID) error {
 		return fmt.Errorf("the run waits for something else: %+v", state.Summary())
 	}
 	_, digest := state.Shown(p, gates[0])
-	approval := plan.GateDecision{Step: gates[0].Step, Answer: plan.Approve, Digest: digest}
+	approval := plan.GateDecision{Step: gates[0].Step, Answer: journal.AnswerApprove, Digest: digest}
 	return o.runtime.Engine.Send(ctx, id, approval, "")
 }
 

@@ -192,14 +192,14 @@ type item struct {
 // items compares the budget of a bill with its costs, and with the minimum need of its block.
 func (e *estimator) items(b *bill, perStep []StepCost) []item {
 	var list []item
-	put := func(name string, d int, limit *ir.Limit, m *measure, because func(need) string) {
+	put := func(budget string, d int, limit *ir.Limit, m *measure, because func(need) string) {
 		if limit == nil {
 			return
 		}
 		one := item{
 			at: limit.Span,
 			line: BudgetLine{
-				Name: name, Scope: b.scope, Limit: limit.Max, Base: b.base[d], Worst: b.worst[d],
+				Name: BudgetLineName(budget), Scope: b.scope, Limit: limit.Max, Base: b.base[d], Worst: b.worst[d],
 				Verdict: Fits,
 			},
 		}
@@ -219,17 +219,17 @@ func (e *estimator) items(b *bill, perStep []StepCost) []item {
 		list = append(list, one)
 	}
 	countSteps, countTools, largestCall := e.countSteps(), e.countTools(), e.largestCall()
-	put("steps", steps, b.budget.Steps, &countSteps, func(n need) string {
+	put(ir.BudgetSteps, steps, b.budget.Steps, &countSteps, func(n need) string {
 		return fmt.Sprintf("the shortest path has %s steps", stepkind.N(n.n))
 	})
-	put("tool calls", toolCalls, b.budget.ToolCalls, &countTools, func(n need) string {
+	put(ir.BudgetTools, toolCalls, b.budget.ToolCalls, &countTools, func(n need) string {
 		return fmt.Sprintf("every path makes at least %s tool calls", stepkind.N(n.n))
 	})
-	put("tokens", tokens, b.budget.Tokens, &largestCall, func(n need) string {
+	put(ir.BudgetTokens, tokens, b.budget.Tokens, &largestCall, func(n need) string {
 		return fmt.Sprintf("one call of step %q reserves %s tokens, its prompt and its largest reply", n.at.ID,
 			stepkind.N(n.n))
 	})
-	put("active seconds", activeSeconds, b.budget.ActiveSeconds, nil, nil)
+	put(ir.BudgetDeadline, activeSeconds, b.budget.ActiveSeconds, nil, nil)
 	return list
 }
 

@@ -1,6 +1,10 @@
 package check
 
-import "github.com/espalier-run/espalier/internal/stepkind"
+import (
+	"strings"
+
+	"github.com/espalier-run/espalier/internal/stepkind"
+)
 
 // Report is the cost of a run, from one pass without failures to the worst case over all paths. Steps, calls and reply
 // tokens are bounds. Prompt tokens, and the tokens that include them, are estimates. Times add up usual durations
@@ -77,9 +81,12 @@ const (
 	CannotFinish Verdict = "cannot finish"
 )
 
+// BudgetLineName returns the name that a BudgetLine has for a budget.
+func BudgetLineName(budget string) string { return strings.ReplaceAll(budget, "_", " ") }
+
 // BudgetLine compares one declared budget with the estimate.
 type BudgetLine struct {
-	Name string `json:"name"` // "steps", "tool calls", "tokens", "active seconds"
+	Name string `json:"name"` // see BudgetLineName
 	// "extract/W1_ACTIONS" for the budget of a branch; empty for that of the run
 	Scope   string          `json:"scope,omitempty"`
 	Limit   int64           `json:"limit"`

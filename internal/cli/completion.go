@@ -291,8 +291,11 @@ func (a *invocation) unknownOutcomes(args []string) (out []string) {
 		if g.Kind != journal.AskOutcome {
 			return
 		}
-		for _, answer := range []string{app.AnswerRerun, app.AnswerSkip, app.AnswerFail, app.AnswerResult + "="} {
-			out = append(out, diag.Printable(g.Step)+"="+answer)
+		for _, answer := range journal.OutcomeAnswers {
+			if answer == journal.AnswerResult {
+				answer += "="
+			}
+			out = append(out, diag.Printable(g.Step)+"="+string(answer))
 		}
 	})
 	return out

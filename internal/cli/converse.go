@@ -193,11 +193,12 @@ func (a *invocation) resolve(s *app.Status, g *app.Gate) (app.Message, error) {
 	}
 	a.note("If you know its result: espalier resume %s --decide %s", s.ID.Short(), shellWord(name+"=result=JSON"))
 	for {
-		answer, err := a.ask("Type rerun, skip or fail, or press Enter to decide later: ")
-		switch answer = strings.ToLower(answer); {
+		text, err := a.ask("Type rerun, skip or fail, or press Enter to decide later: ")
+		answer := journal.Answer(strings.ToLower(text))
+		switch {
 		case err != nil || answer == "":
 			return nil, err
-		case answer == app.AnswerRerun || answer == app.AnswerSkip || answer == app.AnswerFail:
+		case answer != journal.AnswerResult && slices.Contains(journal.OutcomeAnswers, answer):
 			return app.Resolve{Step: g.Step, Answer: answer}, nil
 		}
 		a.note("%q is not an answer.", answer)

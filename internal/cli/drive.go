@@ -15,6 +15,7 @@ import (
 
 	"github.com/espalier-run/espalier/internal/api"
 	"github.com/espalier-run/espalier/internal/app"
+	"github.com/espalier-run/espalier/internal/ir"
 	"github.com/espalier-run/espalier/internal/journal"
 	"github.com/espalier-run/espalier/internal/price"
 	"github.com/espalier-run/espalier/internal/report"
@@ -337,7 +338,7 @@ func (a *invocation) reportEnd(run *app.Run) error {
 // scripted reports whether the replies of a run are those of a script.
 func (a *invocation) scripted(run *app.Run) bool {
 	status, err := a.runs().Status(context.Background(), run.ID)
-	return err == nil && status.Offline == "scripted"
+	return err == nil && status.Offline == journal.OfflineScripted
 }
 
 func runSentence(run *app.Run, end *app.Ending) string {
@@ -365,14 +366,11 @@ func raiseHint(b app.Exhausted) string {
 	if b.Limit == nil {
 		return name + "=N"
 	}
-	if b.Name == app.BudgetMoney {
+	if b.Name == ir.BudgetMoney {
 		return fmt.Sprintf("%s=%s", name, strings.TrimPrefix(price.Dollars(b.Enough), "$"))
 	}
 	return fmt.Sprintf("%s=%d", name, b.Enough)
 }
-
-// otherAnswers follows a command that runs a step with an unknown outcome again.
-const otherAnswers = "   (instead of rerun: skip, fail or result=JSON)"
 
 // waitingHelp returns what a person can do for a run that waits.
 func waitingHelp(s *app.Status) string {
@@ -382,23 +380,22 @@ func waitingHelp(s *app.Status) string {
 		lines = append(lines, "To continue: espalier resume "+id)
 	}
 	for _, g := range s.Gates {
+		ask := askOf(s, &g)
 		switch g.Kind {
 		case journal.AskApproval, journal.AskToolApproval:
-			run := id
-			if len(s.Decisions("")) > 1 {
-				run += " " + shellWord(s.GateName(&g))
+			if len(s.Decisions("")) <= 1 { // the step need not be named
+				ask = report.AskOf(g.Kind, s.ID, "", "")
 			}
-			lines = append(lines, fmt.Sprintf("To decide: espalier approve %[1]s   or   espalier reject %[1]s", run))
+			lines = append(lines, ask.Aim+": "+ask.Command+"   or   "+ask.Other)
 			evidence = "To see what is asked: espalier status " + id
 		case journal.AskInput:
-			lines = append(lines, fmt.Sprintf("To reply: espalier signal %[1]s %[2]s --text TEXT\n"+
-				"  or espalier resume %[1]s   (without a text, the conversation ends)", id, receiver(s, &g)))
+			lines = append(lines, ask.Aim+": "+ask.Command+
+				"\n  or espalier resume "+id+"   (without a text, the conversation ends)")
 		case journal.AskEvent:
-			lines = append(lines, fmt.Sprintf("To send the event: espalier signal %s %s", id, g.Event))
+			lines = append(lines, ask.Aim+": "+ask.Command)
 		case journal.AskOutcome:
-			lines = append(lines,
-				fmt.Sprintf("It is unknown whether %s was done. To decide:\n  espalier resume %s --decide %s"+
-					"%s", s.GateName(&g), id, shellWord(s.GateName(&g)+"=rerun"), otherAnswers))
+			lines = append(lines, fmt.Sprintf("It is unknown whether %s was done. %s:\n  %s   %s", s.GateName(&g),
+				ask.Aim, ask.Command, ask.Remark))
 		}
 	}
 	if s.OutcomeUnknown() {

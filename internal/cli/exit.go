@@ -14,6 +14,7 @@ import (
 	"github.com/espalier-run/espalier/internal/app"
 	"github.com/espalier-run/espalier/internal/diag"
 	"github.com/espalier-run/espalier/internal/journal"
+	"github.com/espalier-run/espalier/internal/report"
 	"github.com/espalier-run/espalier/internal/source"
 )
 
@@ -239,8 +240,8 @@ func (a *invocation) failure(e *app.Error) *failure {
 	case app.RunOwned:
 		end.code = ExitNotReady
 	case app.OutcomeUnknown:
-		end.help = fmt.Sprintf("To decide: espalier resume %s --decide %s%s", e.Run.Short(), shellWord(e.Name+"=rerun"),
-			otherAnswers)
+		ask := report.AskOf(journal.AskOutcome, e.Run, e.Name, "")
+		end.help = fmt.Sprintf("%s: %s   %s", ask.Aim, ask.Command, ask.Remark)
 	case app.NoRun, app.NoRuns:
 		if len(e.Names) > 0 {
 			end.help += " Projects with runs of their own: " + strings.Join(e.Names, ", ") + "."

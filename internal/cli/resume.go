@@ -9,7 +9,6 @@ import (
 	"log/slog"
 	"os"
 	"slices"
-	"strconv"
 	"strings"
 	"syscall"
 	"time"
@@ -21,9 +20,7 @@ import (
 	"github.com/espalier-run/espalier/internal/api"
 	"github.com/espalier-run/espalier/internal/app"
 	"github.com/espalier-run/espalier/internal/client"
-	"github.com/espalier-run/espalier/internal/diag"
 	"github.com/espalier-run/espalier/internal/journal"
-	"github.com/espalier-run/espalier/internal/price"
 	"github.com/espalier-run/espalier/internal/report"
 )
 
@@ -170,42 +167,29 @@ func (f *resumeFlags) messages() ([]app.Message, error) {
 	return out, nil
 }
 
-// parseRaise parses BUDGET=N. The names that workflows have for budgets are accepted, too: max_tokens,
-// deadline_seconds. Dollars become millionths.
+// parseRaise parses BUDGET=N.
 func parseRaise(text string) (app.Message, error) {
-	name, figure, ok := strings.Cut(text, "=")
-	n, err := strconv.ParseInt(figure, 10, 64)
-	if name == "deadline_seconds" {
-		name = app.BudgetDeadline
-	}
-	name = strings.TrimPrefix(name, "max_")
-	if name == journal.CostBudget {
-		dollars, bad := price.ParseRate(figure) // both count millionths
-		name, n, err = app.BudgetMoney, int64(dollars), bad
-	}
-	if !ok || err != nil {
+	name, limit, ok := strings.Cut(text, "=")
+	if !ok {
 		return nil, usage("Write --raise tokens=200000.", "--raise %q is not BUDGET=N", text)
 	}
-	if !slices.Contains(app.Budgets(), name) {
-		return nil, usage(diag.DidYouMean(name, raisable()), "unknown budget %q", name)
-	}
-	return app.Raise{Budget: name, To: n}, nil
+	return app.ParseRaise(name, limit)
 }
 
 // parseDecide parses STEP=ANSWER.
 func parseDecide(text string) (app.Message, error) {
 	step, answer, ok := strings.Cut(text, "=")
 	answer, value, _ := strings.Cut(answer, "=")
-	m := app.Resolve{Step: step, Answer: answer}
+	m := app.Resolve{Step: step, Answer: journal.Answer(answer)}
 	switch {
 	case !ok:
 		return nil, usage("Write --decide STEP=rerun, skip, fail, or result=JSON.", "--decide %q has no \"=\"", text)
-	case answer == app.AnswerResult && json.Valid([]byte(value)):
+	case m.Answer == journal.AnswerResult && json.Valid([]byte(value)):
 		m.Value = json.RawMessage(value)
-	case answer == app.AnswerResult:
+	case m.Answer == journal.AnswerResult:
 		return nil, usage(`Write the result as JSON, as in --decide send='result={"sent": true}'.`,
 			"the result in --decide %q is not JSON", text)
-	case answer != app.AnswerRerun && answer != app.AnswerSkip && answer != app.AnswerFail:
+	case !slices.Contains(journal.OutcomeAnswers, m.Answer):
 		return nil, usage("Write rerun, skip, fail, or result=JSON.", "unknown answer %q", answer)
 	}
 	return m, nil

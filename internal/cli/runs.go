@@ -198,9 +198,9 @@ func (r *listedRun) duration() string {
 // cost returns what a run has cost so far, that nothing was paid for it, or "-" if it is not known.
 func (r *listedRun) cost() string {
 	if r.MicroDollars == nil {
-		return cmp.Or(r.Simulated, "-")
+		return cmp.Or(string(r.Simulated), "-")
 	}
-	return cmp.Or(r.Simulated, price.Spent(*r.MicroDollars))
+	return cmp.Or(string(r.Simulated), price.Spent(*r.MicroDollars))
 }
 
 // whyColumns is how much of a reason fits into a list.
@@ -479,7 +479,7 @@ func printActivity(w io.Writer, s *app.Status) {
 
 // printGate prints what an open gate waits for, and the commands that answer it.
 func printGate(w io.Writer, s *app.Status, g *app.Gate) {
-	name := s.GateName(g)
+	name, ask := s.GateName(g), askOf(s, g)
 	switch g.Kind {
 	case journal.AskApproval, journal.AskToolApproval:
 		writeGate(w, s, g)
@@ -487,22 +487,19 @@ func printGate(w io.Writer, s *app.Status, g *app.Gate) {
 		if len(g.Shows[app.AnswerSchema]) > 0 {
 			answer = " --value JSON"
 		}
-		fmt.Fprintf(w, "  espalier approve %[1]s %[2]s%[3]s    espalier reject %[1]s %[2]s\n", s.ID.Short(),
-			shellWord(name), answer)
+		fmt.Fprintf(w, "  %s%s    %s\n", ask.Command, answer, ask.Other)
 	case journal.AskInput:
 		fmt.Fprintf(w, "%s waits for text: %s\n", name, g.Description)
 		for _, name := range slices.Sorted(maps.Keys(g.Shows)) {
 			fmt.Fprintf(w, "  %s:\n%s\n", name, indented(shownValue(g.Shows[name]), "    "))
 		}
-		fmt.Fprintf(w, "  espalier signal %s %s --text TEXT\n", s.ID.Short(), receiver(s, g))
+		fmt.Fprintf(w, "  %s\n", ask.Command)
 	case journal.AskEvent:
-		fmt.Fprintf(w, "%s waits for the event %s: %s\n  espalier signal %s %s\n", name, g.Event, g.Description,
-			s.ID.Short(), g.Event)
+		fmt.Fprintf(w, "%s waits for the event %s: %s\n  %s\n", name, g.Event, g.Description, ask.Command)
 	case journal.AskOutcome:
 		fmt.Fprintf(w,
-			"%s has an unknown outcome: it was started, and no result was recorded\n  key %s\n"+
-				"  espalier resume %s --decide %s%s\n",
-			name, g.Key, s.ID.Short(), shellWord(name+"=rerun"), otherAnswers)
+			"%s has an unknown outcome: it was started, and no result was recorded\n  key %s\n  %s   %s\n",
+			name, g.Key, ask.Command, ask.Remark)
 		if g.Doing != "" {
 			fmt.Fprintf(w, "  it was running %s\n", diag.Printable(g.Doing))
 		}
@@ -564,15 +561,15 @@ func writeGate(w io.Writer, s *app.Status, g *app.Gate) {
 	}
 }
 
-// receiver returns the arguments of "espalier signal" that reach one gate: its event, and its step if others wait for
-// the event, too.
-func receiver(s *app.Status, g *app.Gate) string {
-	for i := range s.Gates {
-		if s.Gates[i].Event == g.Event && s.Gates[i].Step != g.Step {
-			return g.Event + " --step " + shellWord(s.GateName(g))
-		}
+// askOf returns the words for what a gate asks for. The command names the step if several wait for the same text.
+func askOf(s *app.Status, g *app.Gate) report.Ask {
+	name, event := s.GateName(g), g.Event
+	if g.Kind == journal.AskInput && slices.ContainsFunc(s.Gates, func(other app.Gate) bool {
+		return other.Event == g.Event && other.Step != g.Step
+	}) {
+		event += " --step " + shellWord(name)
 	}
-	return g.Event
+	return report.AskOf(g.Kind, s.ID, name, event)
 }
 
 // usedWords describes what a run has used, with the limits that it has.

@@ -4,6 +4,7 @@ import (
 	"net/url"
 	"slices"
 
+	"github.com/espalier-run/espalier/internal/journal"
 	"github.com/espalier-run/espalier/internal/text"
 )
 
@@ -11,16 +12,17 @@ import (
 type Notification struct {
 	URL       text.Text // a shoutrrr URL
 	Webhook   text.Text
-	Secret    text.Text // signs requests to a webhook
-	On        []string  // kinds of events; empty selects all
+	Secret    text.Text           // signs requests to a webhook
+	On        []journal.Attention // empty selects all
 	Workflows []text.Text
 
 	Unapproved bool // see PrivilegedSetting
 }
 
-// NotifyKinds are the kinds of events that On selects from. They are values of report.Attention, which this package
-// does not import; a test of report compares them.
-var NotifyKinds = []string{"waiting", "failed", "budget", "missed"}
+// notifyKinds are the kinds of events that On selects from.
+var notifyKinds = []journal.Attention{
+	journal.AttentionWaiting, journal.AttentionFailed, journal.AttentionBudget, journal.AttentionMissed,
+}
 
 // readNotifications reads the notifications section. The URL of a service is a secret, because it has the credentials;
 // a webhook has an address in plain text and a secret that signs its requests.
@@ -35,8 +37,8 @@ func readNotifications(f *fields) []Named[Notification] {
 				Workflows: f.texts("workflows", "Only for these workflows."),
 			}
 			for _, on := range f.texts("on", "Only for these events: waiting, failed, budget, missed.") {
-				n.On = append(n.On, on.Value)
-				if !slices.Contains(NotifyKinds, on.Value) {
+				kind := journal.Attention(on.Value)
+				if n.On = append(n.On, kind); !slices.Contains(notifyKinds, kind) {
 					f.out.Errorf(CodeBadValue, on.Span, "Use waiting, failed, budget or missed.",
 						"Unknown notification event %q.", on.Value)
 				}
@@ -68,8 +70,8 @@ func readNotifications(f *fields) []Named[Notification] {
 
 // Wants reports whether the recipient is notified of an event of this kind in this workflow. Kinds that On cannot
 // select are sent to every recipient: the workflow asks for them.
-func (n *Notification) Wants(kind, workflow string) bool {
-	if len(n.On) > 0 && slices.Contains(NotifyKinds, kind) && !slices.Contains(n.On, kind) {
+func (n *Notification) Wants(kind journal.Attention, workflow string) bool {
+	if len(n.On) > 0 && slices.Contains(notifyKinds, kind) && !slices.Contains(n.On, kind) {
 		return false
 	}
 	return len(n.Workflows) == 0 || slices.Contains(text.Values(n.Workflows), workflow)

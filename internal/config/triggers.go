@@ -11,13 +11,14 @@ import (
 	"github.com/espalier-run/espalier/internal/expr"
 	"github.com/espalier-run/espalier/internal/schedule"
 	"github.com/espalier-run/espalier/internal/text"
+	"github.com/espalier-run/espalier/internal/xslices"
 )
 
 // Trigger configures the triggers of one workflow.
 type Trigger struct {
 	Schedule text.Text // adds a schedule to the workflow, for formats whose files have none
 	Timezone text.Text // an IANA name; empty means UTC
-	Overlap  string
+	Overlap  schedule.Overlap
 	CatchUp  time.Duration
 	Jitter   time.Duration
 	Simulate bool
@@ -31,9 +32,6 @@ type Mapping struct {
 	Value *expr.Expr
 }
 
-// Overlaps lists what a schedule can do while its previous run is active; the first is the default.
-var Overlaps = []string{"skip", "queue-one", "queue-all", "cancel-old", "allow"}
-
 func readTriggers(f *fields) []Named[Trigger] {
 	return entries(f, "triggers", "trigger",
 		"How the triggers of workflows start runs, by the name of the workflow.",
@@ -42,9 +40,10 @@ func readTriggers(f *fields) []Named[Trigger] {
 				Schedule: f.text("schedule",
 					"A cron expression, which adds a schedule to the workflow: \"0 6 * * 1-5\"."),
 				Timezone: f.text("timezone", "The time zone of the schedule: Europe/Berlin. The default is UTC."),
-				Overlap: f.choice("overlap",
+				Overlap: schedule.Overlap(f.choice("overlap",
 					"What a schedule does while its previous run is active; a run that waits for "+
-						"a person is active. The default is skip.", Overlaps...),
+						"a person is active. The default is skip.",
+					xslices.Map(schedule.Overlaps, func(o schedule.Overlap) string { return string(o) })...)),
 				CatchUp: f.duration("catch_up",
 					"How late a scheduled run may start after the server was down; 1h if not set."),
 				Jitter:   f.duration("jitter", "Delays each scheduled run by a random time below this."),
@@ -149,7 +148,7 @@ func (c *Config) Trigger(workflow string) Trigger {
 	if found := entry(c.Triggers, workflow); found != nil {
 		t = *found
 	}
-	t.Overlap, t.CatchUp = cmp.Or(t.Overlap, Overlaps[0]), cmp.Or(t.CatchUp, time.Hour)
+	t.Overlap, t.CatchUp = cmp.Or(t.Overlap, schedule.Overlaps[0]), cmp.Or(t.CatchUp, time.Hour)
 	return t
 }
 

@@ -262,6 +262,18 @@ type Budget struct {
 	MicroDollars  *Limit `json:"micro_dollars,omitempty"`
 }
 
+// The names of budgets, as journals have them and --raise takes them.
+const (
+	BudgetSteps    = "steps"
+	BudgetTools    = "tool_calls"
+	BudgetTokens   = "tokens"
+	BudgetMoney    = "micro_dollars" // the cost budget; people count in dollars
+	BudgetDeadline = "active_seconds"
+)
+
+// Budgets lists the names of all budgets.
+var Budgets = []string{BudgetSteps, BudgetTools, BudgetTokens, BudgetMoney, BudgetDeadline}
+
 // Tools is the tool policy of a program.
 type Tools struct {
 	Allow         []Name `json:"allow,omitempty"`

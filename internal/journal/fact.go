@@ -363,7 +363,7 @@ type GateOpened struct {
 // a GateDecided.
 type GateApproved struct {
 	Place
-	Method string `json:"method"`
+	Method Method `json:"method"`
 	Event  string `json:"event,omitempty"` // the signal that approved
 	By     Actor  `json:"by,omitzero"`
 	// Roles are the approver roles that a server has established. The role "*"
@@ -380,7 +380,7 @@ type GateApproved struct {
 type GateDecided struct {
 	Place
 	Outcome Outcome `json:"outcome"` // for a lost task also rerun; for a tool call always rerun
-	Method  string  `json:"method"`
+	Method  Method  `json:"method"`
 	Event   string  `json:"event,omitempty"` // the signal that decided
 	By      Actor   `json:"by,omitzero"`
 	// Roles are the approver roles of By at a gate that names approvers, as in

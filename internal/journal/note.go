@@ -73,8 +73,8 @@ type Reply struct {
 	RequestParams *RequestParams `json:"asked,omitempty"` // nil if there was no request to a server
 	// Provider is the provider's name in the project.
 	Provider string `json:"provider,omitempty"`
-	// Offline is "simulated" or "scripted" if no real model replied.
-	Offline string `json:"offline,omitempty"`
+	// Offline is set if no real model replied.
+	Offline Offline `json:"offline,omitempty"`
 }
 
 // RequestParams holds the parameters of a request to a server.
@@ -131,8 +131,8 @@ type ToolUse struct {
 	// Repeatable calls can safely be made again: the tool changes nothing, or
 	// uses the call's key.
 	Repeatable bool `json:"repeatable,omitempty"`
-	// Offline is "simulated" or "scripted" if no real tool was called.
-	Offline string `json:"offline,omitempty"`
+	// Offline is set if no real tool was called.
+	Offline Offline `json:"offline,omitempty"`
 	// Media are the files of the placeholders in Output.
 	Media []Media `json:"media,omitempty"`
 }

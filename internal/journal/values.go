@@ -73,6 +73,57 @@ func (k GateKind) Asks(text bool) AskKind {
 // Approves reports whether people approve or reject what is asked for.
 func (k AskKind) Approves() bool { return k == AskApproval || k == AskToolApproval }
 
+// Answer is a person's answer to an open gate.
+type Answer string
+
+// The answers. Approvals take the first two; a gate about an unknown outcome takes the others.
+const (
+	AnswerApprove Answer = "approve"
+	AnswerReject  Answer = "reject"
+	AnswerRerun   Answer = "rerun"
+	AnswerSkip    Answer = "skip"
+	AnswerFail    Answer = "fail"
+	AnswerResult  Answer = "result" // which comes with the result
+)
+
+// OutcomeAnswers are the answers about an unknown outcome.
+var OutcomeAnswers = []Answer{AnswerRerun, AnswerSkip, AnswerFail, AnswerResult}
+
+// Method is how a gate was decided, for the records.
+type Method string
+
+// The methods.
+const (
+	MethodPerson      Method = "human_review"
+	MethodEvent       Method = "event"
+	MethodCritic      Method = "critic_agent"
+	MethodAutomated   Method = "automated"
+	MethodTimeout     Method = "timeout"
+	MethodAutoApprove Method = "auto_approve" // no person: the run approves its own gates
+)
+
+// Offline says that no real model or tool answered.
+type Offline string
+
+// The ways to answer offline.
+const (
+	OfflineSimulated Offline = "simulated"
+	OfflineScripted  Offline = "scripted"
+)
+
+// Attention is why people should look at a run.
+type Attention string
+
+// The reasons.
+const (
+	AttentionWaiting Attention = "waiting" // for a decision
+	AttentionReply   Attention = "reply"   // waits for an event, which may be the reply of a person
+	AttentionTimeout Attention = "timeout" // of a gate whose workflow asks to notify people
+	AttentionBudget  Attention = "budget"
+	AttentionFailed  Attention = "failed"
+	AttentionMissed  Attention = "missed" // a trigger has started no run, so that there is no fact
+)
+
 // Recovery is what happens to a task whose outcome is unknown because its process ended.
 type Recovery string
 

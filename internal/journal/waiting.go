@@ -4,6 +4,8 @@ import (
 	"cmp"
 	"strconv"
 	"strings"
+
+	"github.com/espalier-run/espalier/internal/ir"
 )
 
 // Wait is what a run waits for. The zero Wait is nothing.
@@ -98,7 +100,7 @@ func ParseWait(text string) Wait {
 	case WaitApproval, WaitEvent, WaitOutcome, WaitRetry:
 	case WaitBudget:
 		if name == CostBudget {
-			name = BudgetMoney
+			name = ir.BudgetMoney
 		}
 	case unknownOutcome:
 		w.Kind = WaitOutcome
@@ -125,16 +127,12 @@ func (w *Wait) UnmarshalText(text []byte) error {
 	return nil
 }
 
-// BudgetMoney is the name of the cost budget in the journal, which counts millionths of a dollar. CostBudget is its
-// name for users, who count in dollars.
-const (
-	BudgetMoney = "micro_dollars"
-	CostBudget  = "cost_usd"
-)
+// CostBudget is the name of ir.BudgetMoney for users, who count in dollars.
+const CostBudget = "cost_usd"
 
 // BudgetName returns the name of a budget, as --raise takes it.
 func BudgetName(budget string) string {
-	if budget == BudgetMoney {
+	if budget == ir.BudgetMoney {
 		return CostBudget
 	}
 	return budget
@@ -142,8 +140,8 @@ func BudgetName(budget string) string {
 
 // budgetWords are the words for budgets, by the names that people use.
 var budgetWords = map[string]string{
-	CostBudget: "cost budget", "steps": "step budget", "tool_calls": "tool call budget", "tokens": "token budget",
-	"active_seconds": "time budget",
+	CostBudget: "cost budget", ir.BudgetSteps: "step budget", ir.BudgetTools: "tool call budget",
+	ir.BudgetTokens: "token budget", ir.BudgetDeadline: "time budget",
 }
 
 // BudgetWords returns the words for a budget.

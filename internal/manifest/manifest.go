@@ -58,6 +58,9 @@ const (
 	Skipped    = "skipped"
 )
 
+// Running is the state of a run in its record. The others are Awaiting, Completed and Failed.
+const Running = "running"
+
 // Phases are the four phases of a generation.
 type Phases struct {
 	Generation Phase `json:"generation"`

@@ -97,14 +97,14 @@ func (s *State) checkRunning(w journal.TaskID, rerun int) error {
 
 // checkRaise refuses to raise a budget that does not exist or to a limit that is not higher than the present one.
 func (s *State) checkRaise(x *Raise) error {
-	if !slices.Contains(Budgets, x.Budget) {
-		return refusal(Unknown, "unknown budget %q: use one of %s", x.Budget, strings.Join(Budgets, ", "))
+	if !slices.Contains(ir.Budgets, x.Budget) {
+		return refusal(Unknown, "unknown budget %q: use one of %s", x.Budget, strings.Join(ir.Budgets, ", "))
 	}
 	what := journal.BudgetWords(x.Budget)
 	switch now := s.Root().Ledger.Limit(x.Budget); {
 	case now == nil:
 		return refusal(NotAllowed, "the run has no %s to raise", what)
-	case x.To <= *now && x.Budget == BudgetMoney:
+	case x.To <= *now && x.Budget == ir.BudgetMoney:
 		return refusal(NotAllowed, "the %s is $%g already", what, float64(*now)/1e6)
 	case x.To <= *now:
 		return refusal(NotAllowed, "the %s is %d already", what, *now)
@@ -150,25 +150,25 @@ func (s *State) gateFor(p *Program, x *GateDecision) (*Frame, error) {
 	// Check the answer: gates about lost tasks take other answers than approvals.
 	f := found[0]
 	name := journal.StepName(f.Step)
-	var takes []string
+	var takes []journal.Answer
 	switch f.Gate.Kind {
 	case journal.GateOutcome:
-		takes = []string{AnswerRerun, AnswerSkip, AnswerResult, AnswerFail}
+		takes = journal.OutcomeAnswers
 	case journal.GatePerson, journal.GateToolCall:
-		takes = []string{Approve, Reject}
+		takes = []journal.Answer{journal.AnswerApprove, journal.AnswerReject}
 	default:
 		return nil, refusal(WrongKind, "step %q waits for the event %q, not for a decision", name, f.Gate.Event)
 	}
 	if !slices.Contains(takes, x.Answer) {
-		refused := refusal(WrongKind, "step %q takes %s, not %s", name, strings.Join(takes, " or "), x.Answer)
+		answers := strings.Join(xslices.Map(takes, func(a journal.Answer) string { return string(a) }), " or ")
+		refused := refusal(WrongKind, "step %q takes %s, not %s", name, answers, x.Answer)
 		if f.Gate.Kind == journal.GateOutcome {
 			refused.Code, refused.Step = OutcomeUnknown, journal.LocalID(f.Place().Key())
-			refused.Why = fmt.Sprintf("step %q has an unknown outcome: it takes %s, not %s", name,
-				strings.Join(takes, " or "), x.Answer)
+			refused.Why = fmt.Sprintf("step %q has an unknown outcome: it takes %s, not %s", name, answers, x.Answer)
 		}
 		return nil, refused
 	}
-	if x.Answer == AnswerResult && !json.Valid(x.Value) {
+	if x.Answer == journal.AnswerResult && !json.Valid(x.Value) {
 		return nil, refusal(Unknown, "the result is not JSON")
 	}
 	// What the gate shows may have changed since the person has looked at it.
@@ -355,7 +355,7 @@ func (x GateDecision) accept(d *decider) {
 	}
 	by, method := x.decidedBy()
 	d.answerCall(f, journal.ToolAnswer{
-		Approved: x.Answer == Approve, By: by, Note: x.Note, Value: x.Value,
+		Approved: x.Answer == journal.AnswerApprove, By: by, Note: x.Note, Value: x.Value,
 	}, method)
 }
 
@@ -483,10 +483,10 @@ func (d *decider) judge(f *Frame, step *ir.Step, ended *journal.TaskEnded) {
 		ended.Error = `the verdict has no "approved" that is true or false`
 		return
 	}
-	method := MethodAutomated
+	method := journal.MethodAutomated
 	by := step.Task().Describe()
 	if by.Nature == ir.Asks {
-		method = MethodCritic
+		method = journal.MethodCritic
 	}
 	result := ir.GateApproved
 	if !approved {
@@ -518,7 +518,7 @@ func evidence(raw json.RawMessage) string {
 // gateValue returns what a gate writes. The actor is the operating-system user;
 // the claimed identity is separate. before are the approvals of other people.
 func gateValue(
-	result ir.GateResult, method string, by journal.Actor, evidence string, at journal.Millis,
+	result ir.GateResult, method journal.Method, by journal.Actor, evidence string, at journal.Millis,
 	review json.RawMessage, before ...Approval,
 ) journal.Value {
 	type approval struct {
@@ -536,7 +536,7 @@ func gateValue(
 		Result    ir.GateResult   `json:"gate_result"`
 		Actor     string          `json:"actor,omitempty"`
 		Claimed   string          `json:"claimed,omitempty"`
-		Method    string          `json:"method"`
+		Method    journal.Method  `json:"method"`
 		Evidence  string          `json:"evidence,omitempty"`
 		DecidedAt string          `json:"decided_at"`
 		Review    json.RawMessage `json:"review,omitempty"`
@@ -635,25 +635,25 @@ func (d *decider) decideGate(f *Frame, x *GateDecision) {
 	decided.By, decided.Method = x.decidedBy()
 	// Approvals first; the other answers are about a lost task, as if it had ended that way.
 	switch x.Answer {
-	case Approve, Reject:
-		d.answerGate(f, &decided, x.Answer == Approve, x.Roles, x.Value)
+	case journal.AnswerApprove, journal.AnswerReject:
+		d.answerGate(f, &decided, x.Answer == journal.AnswerApprove, x.Roles, x.Value)
 		return
-	case AnswerRerun:
+	case journal.AnswerRerun:
 		decided.Outcome = journal.OutcomeRerun
-	case AnswerSkip:
+	case journal.AnswerSkip:
 		decided.Outcome = journal.OutcomeSkipped
 		decided.Value, decided.Writes = d.failureValue(f, step, journal.OutcomeSkipped, failing{})
 		if last := &f.Last; step.InheritOutcome && last.failing() {
 			decided.Outcome, decided.Class = journal.OutcomeFailed, last.Class
 			decided.Error, decided.Value = last.Error, last.Value
 		}
-	case AnswerFail:
+	case journal.AnswerFail:
 		decided.Outcome, decided.Class = journal.OutcomeFailed, ir.ClassOutcomeUnknown
 		decided.Error = "a person decided that it failed"
 		decided.Value, decided.Writes = d.failureValue(f, step, journal.OutcomeFailed, failing{
 			Error: decided.Error, Class: ir.ClassOutcomeUnknown, Exit: 1,
 		})
-	case AnswerResult:
+	case journal.AnswerResult:
 		decided.Outcome = journal.OutcomeOK
 		if f.Part == PartVerdict {
 			var ended journal.TaskEnded
@@ -723,7 +723,7 @@ func (d *decider) signal(x *Signal) {
 // signalGate decides a gate by a signal.
 func (d *decider) signalGate(f *Frame, x *Signal) {
 	decided := journal.GateDecided{
-		Place: f.Place(), Outcome: journal.OutcomeOK, Method: MethodEvent, Event: x.Event, By: x.By,
+		Place: f.Place(), Outcome: journal.OutcomeOK, Method: journal.MethodEvent, Event: x.Event, By: x.By,
 	}
 	if f.Gate.Kind == journal.GatePerson {
 		approved, _ := verdict(x.Data)

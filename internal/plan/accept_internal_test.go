@@ -10,7 +10,7 @@ import (
 
 // Conditions and contracts find the keys of ir in what a gate writes.
 func TestGateWritesTheKeysOfTheIR(t *testing.T) {
-	v := gateValue(ir.GateApproved, MethodCritic, journal.Actor{}, "", 0, json.RawMessage(`{"score":1}`))
+	v := gateValue(ir.GateApproved, journal.MethodCritic, journal.Actor{}, "", 0, json.RawMessage(`{"score":1}`))
 	var got map[string]json.RawMessage
 	if err := json.Unmarshal(v.JSON, &got); err != nil {
 		t.Fatal(err)

@@ -221,7 +221,7 @@ func (s *State) waitForBudget(x *journal.BudgetWait) {
 func (s *State) raiseBudget(x *journal.BudgetRaised) {
 	s.Root().Ledger.raise(x.Budget, x.To)
 	s.addTimer(timer{due: s.Root().Ledger.deadline(), limit: true})
-	if x.Budget == BudgetDeadline && s.Expired {
+	if x.Budget == ir.BudgetDeadline && s.Expired {
 		s.Expired = false
 		s.MarkAll()
 	}

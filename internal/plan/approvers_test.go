@@ -28,7 +28,7 @@ func atGate(t *testing.T, g ir.Gate) *world {
 }
 
 // signedDecision returns the decision of an authenticated person about what the gate shows.
-func (w *world) signedDecision(answer, user string, roles ...string) plan.GateDecision {
+func (w *world) signedDecision(answer journal.Answer, user string, roles ...string) plan.GateDecision {
 	_, digest := w.s.Shown(w.p, w.s.OpenGates()[0])
 	return plan.GateDecision{
 		Step: "g", Answer: answer, Digest: digest, By: journal.Actor{User: user, Method: "token"}, Roles: roles,
@@ -64,7 +64,7 @@ func TestOnlyApproversDecideAGate(t *testing.T) {
 		"a program that only sends messages": {ir.Gate{Approvers: &ir.Approvers{Min: 1}}, nil, false},
 	} {
 		t.Run(name, func(t *testing.T) {
-			for _, answer := range []string{plan.Approve, plan.Reject} {
+			for _, answer := range []journal.Answer{journal.AnswerApprove, journal.AnswerReject} {
 				w := atGate(t, c.gate)
 				if !c.allowed {
 					w.checkRefused(t, w.signedDecision(answer, "eva", c.roles...), plan.NotAllowed)
@@ -106,7 +106,7 @@ func TestOnlyApproversDecideAGate(t *testing.T) {
 	})
 	t.Run("a claimed name counts without a server", func(t *testing.T) {
 		w := atGate(t, legal)
-		d := w.signedDecision(plan.Approve, "root")
+		d := w.signedDecision(journal.AnswerApprove, "root")
 		d.By = journal.Actor{User: "root", As: "eva"}
 		if w.send(d); len(w.s.OpenGates()) != 0 {
 			t.Error("the claim did not count")
@@ -118,13 +118,13 @@ func TestGateNeedsSeveralPeople(t *testing.T) {
 	two := ir.Gate{Approvers: &ir.Approvers{Roles: []string{"legal"}, Min: 2}}
 	t.Run("each person counts once", func(t *testing.T) {
 		w := atGate(t, two)
-		w.send(w.signedDecision(plan.Approve, "ann", "legal"))
-		w.checkRefused(t, w.signedDecision(plan.Approve, "ann", "legal"), plan.Voted)
+		w.send(w.signedDecision(journal.AnswerApprove, "ann", "legal"))
+		w.checkRefused(t, w.signedDecision(journal.AnswerApprove, "ann", "legal"), plan.Voted)
 		gate := w.s.OpenGates()[0]
 		if got := w.s.Approvers(w.p, gate).Approvals; len(got) != 1 || got[0].By.User != "ann" || got[0].At != w.now {
 			t.Errorf("%+v", got)
 		}
-		w.send(w.signedDecision(plan.Approve, "ben", "legal"))
+		w.send(w.signedDecision(journal.AnswerApprove, "ben", "legal"))
 		var value struct {
 			Result    string `json:"gate_result"`
 			Actor     string
@@ -137,45 +137,45 @@ func TestGateNeedsSeveralPeople(t *testing.T) {
 	})
 	t.Run("a person is the same with a token and at the terminal", func(t *testing.T) {
 		w := atGate(t, two)
-		w.send(w.signedDecision(plan.Approve, "ann", "legal"))
-		again := w.signedDecision(plan.Approve, "ann")
+		w.send(w.signedDecision(journal.AnswerApprove, "ann", "legal"))
+		again := w.signedDecision(journal.AnswerApprove, "ann")
 		again.By = journal.Actor{User: "root", As: "ann"}
 		w.checkRefused(t, again, plan.Voted)
 	})
 	t.Run("one rejection decides", func(t *testing.T) {
 		w := atGate(t, two)
-		w.send(w.signedDecision(plan.Approve, "ann", "legal"))
-		w.send(w.signedDecision(plan.Reject, "ben", "legal"))
+		w.send(w.signedDecision(journal.AnswerApprove, "ann", "legal"))
+		w.send(w.signedDecision(journal.AnswerReject, "ben", "legal"))
 		if len(w.s.OpenGates()) != 0 || !strings.Contains(describe(w.log), "decided g rejected") {
 			t.Error(describe(w.log))
 		}
 	})
 	t.Run("an edit of what was shown discards approvals", func(t *testing.T) {
 		w := atGate(t, two)
-		w.send(w.signedDecision(plan.Approve, "ann", "legal"))
+		w.send(w.signedDecision(journal.AnswerApprove, "ann", "legal"))
 		w.send(plan.Edit{Path: "state.a", Value: json.RawMessage(`"changed"`)})
 		if got := w.s.Approvers(w.p, w.s.OpenGates()[0]).Approvals; len(got) != 0 {
 			t.Errorf("%+v", got)
 		}
-		w.send(w.signedDecision(plan.Approve, "ben", "legal"))
+		w.send(w.signedDecision(journal.AnswerApprove, "ben", "legal"))
 		if len(w.s.OpenGates()) != 1 {
 			t.Fatal("the gate counted the approval of the old text")
 		}
-		w.send(w.signedDecision(plan.Approve, "ann", "legal"))
+		w.send(w.signedDecision(journal.AnswerApprove, "ann", "legal"))
 		if len(w.s.OpenGates()) != 0 {
 			t.Error("the gate is still open")
 		}
 	})
 	t.Run("approvals survive a snapshot", func(t *testing.T) {
 		w := atGate(t, two)
-		w.send(w.signedDecision(plan.Approve, "ann", "legal"))
+		w.send(w.signedDecision(journal.AnswerApprove, "ann", "legal"))
 		restored, err := plan.Restore(w.s.Snapshot())
 		if err != nil {
 			t.Fatal(err)
 		}
 		w.s = restored
-		w.checkRefused(t, w.signedDecision(plan.Approve, "ann", "legal"), plan.Voted)
-		if w.send(w.signedDecision(plan.Approve, "ben", "legal")); len(w.s.OpenGates()) != 0 {
+		w.checkRefused(t, w.signedDecision(journal.AnswerApprove, "ann", "legal"), plan.Voted)
+		if w.send(w.signedDecision(journal.AnswerApprove, "ben", "legal")); len(w.s.OpenGates()) != 0 {
 			t.Error("the first approval is lost")
 		}
 	})
@@ -183,12 +183,12 @@ func TestGateNeedsSeveralPeople(t *testing.T) {
 
 func TestFourEyesExcludeThePersonWhoStartedTheRun(t *testing.T) {
 	w := atGate(t, ir.Gate{Approvers: &ir.Approvers{FourEyes: true}})
-	w.checkRefused(t, w.signedDecision(plan.Approve, "starter", plan.AnyRole), plan.NotAllowed)
-	w.checkRefused(t, w.signedDecision(plan.Reject, "starter", plan.AnyRole), plan.NotAllowed)
-	own := w.signedDecision(plan.Approve, "")
+	w.checkRefused(t, w.signedDecision(journal.AnswerApprove, "starter", plan.AnyRole), plan.NotAllowed)
+	w.checkRefused(t, w.signedDecision(journal.AnswerReject, "starter", plan.AnyRole), plan.NotAllowed)
+	own := w.signedDecision(journal.AnswerApprove, "")
 	own.By = journal.Actor{User: "starter"}
 	w.checkRefused(t, own, plan.NotAllowed)
-	if w.send(w.signedDecision(plan.Approve, "eva", "approver")); len(w.s.OpenGates()) != 0 {
+	if w.send(w.signedDecision(journal.AnswerApprove, "eva", "approver")); len(w.s.OpenGates()) != 0 {
 		t.Error("another person cannot decide")
 	}
 }
@@ -200,7 +200,7 @@ func TestGatesEscalate(t *testing.T) {
 	t.Run("others may decide after the escalation", func(t *testing.T) {
 		w := atGate(t, escalating)
 		opened := w.now
-		w.checkRefused(t, w.signedDecision(plan.Approve, "cho", "board"), plan.NotAllowed)
+		w.checkRefused(t, w.signedDecision(journal.AnswerApprove, "cho", "board"), plan.NotAllowed)
 		if wake, ok := w.s.Wake(); !ok || wake != opened+4_000 {
 			t.Errorf("the run wakes at %d", wake)
 		}
@@ -212,7 +212,7 @@ func TestGatesEscalate(t *testing.T) {
 		if wake, ok := w.s.Wake(); !ok || wake != opened+10_000 {
 			t.Errorf("the run wakes at %d", wake)
 		}
-		if w.send(w.signedDecision(plan.Approve, "cho", "board")); len(w.s.OpenGates()) != 0 {
+		if w.send(w.signedDecision(journal.AnswerApprove, "cho", "board")); len(w.s.OpenGates()) != 0 {
 			t.Error("the board cannot decide")
 		}
 	})
@@ -220,7 +220,7 @@ func TestGatesEscalate(t *testing.T) {
 		w := atGate(t, escalating)
 		w.now += 4_000
 		w.send()
-		if w.send(w.signedDecision(plan.Approve, "ann", "legal")); len(w.s.OpenGates()) != 0 {
+		if w.send(w.signedDecision(journal.AnswerApprove, "ann", "legal")); len(w.s.OpenGates()) != 0 {
 			t.Error("they cannot decide")
 		}
 	})

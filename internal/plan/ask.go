@@ -31,7 +31,7 @@ const (
 
 // answerCall records the answer to a tool call and lets the task continue. The answer is a note of the task, so it
 // applies to this call only, and once.
-func (d *decider) answerCall(f *Frame, answer journal.ToolAnswer, method string) {
+func (d *decider) answerCall(f *Frame, answer journal.ToolAnswer, method journal.Method) {
 	answer.Call = f.Gate.Call
 	_, answer.Digest = d.s.Shown(d.p, f)
 	reason := ReasonDenied

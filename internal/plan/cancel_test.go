@@ -184,23 +184,22 @@ func TestResultsFromPeopleAreValidated(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			w := lost(c.step)
-			events := w.send(plan.GateDecision{Answer: plan.AnswerResult, Value: json.RawMessage(c.bad)})
+			events := w.send(plan.GateDecision{Answer: journal.AnswerResult, Value: json.RawMessage(c.bad)})
 			if len(events) != 1 || len(w.s.OpenGates()) != 1 {
 				t.Fatalf("taken: %s", describe(events))
 			}
 			if x, ok := events[0].Fact.(journal.InputRefused); !ok || x.Why == "" {
 				t.Errorf("%+v", events[0].Fact)
 			}
-			w.send(plan.GateDecision{Answer: plan.AnswerResult, Value: json.RawMessage(c.good)})
+			w.send(plan.GateDecision{Answer: journal.AnswerResult, Value: json.RawMessage(c.good)})
 			if w.s.Finished == nil || w.s.Finished.Outcome != c.outcome {
 				t.Error(describe(w.log))
 			}
 		})
 	}
 	w := lost(task("g"))
-	w.send(plan.GateDecision{Answer: plan.AnswerFail})
-	if f := w.s.Finished; f == nil || f.Outcome != journal.OutcomeFailed ||
-		f.Reason != string(ir.ClassOutcomeUnknown) ||
+	w.send(plan.GateDecision{Answer: journal.AnswerFail})
+	if f := w.s.Finished; f == nil || f.Outcome != journal.OutcomeFailed || f.Reason != string(ir.ClassOutcomeUnknown) ||
 		f.Error != "a person decided that it failed" {
 		t.Errorf("%+v", f)
 	}

@@ -898,13 +898,13 @@ func (d *decider) recoverTask(f *Frame) {
 // timeOutGate handles a gate that has timed out.
 func (d *decider) timeOutGate(f *Frame) {
 	if f.Gate != nil && f.Gate.Kind == journal.GateToolCall {
-		d.answerCall(f, journal.ToolAnswer{TimedOut: true}, MethodTimeout)
+		d.answerCall(f, journal.ToolAnswer{TimedOut: true}, journal.MethodTimeout)
 		return
 	}
 	step := d.step(f)
 	g, _ := step.Action.(ir.Gate)
 	decided := journal.GateDecided{
-		Place: f.Place(), Outcome: journal.OutcomeFailed, Method: MethodTimeout, Class: ir.ClassTimeout,
+		Place: f.Place(), Outcome: journal.OutcomeFailed, Method: journal.MethodTimeout, Class: ir.ClassTimeout,
 		Reason: string(ir.ClassTimeout), Notify: g.OnTimeout == ir.TimeoutNotify,
 	}
 	decided.Error = fmt.Sprintf("no decision within %s", g.Timeout.Words())
@@ -918,16 +918,6 @@ func (d *decider) timeOutGate(f *Frame) {
 	}
 	d.fact(f, decided)
 }
-
-// The methods of deciding a gate, for the records.
-const (
-	MethodPerson      = "human_review"
-	MethodEvent       = "event"
-	MethodCritic      = "critic_agent"
-	MethodAutomated   = "automated"
-	MethodTimeout     = "timeout"
-	MethodAutoApprove = "auto_approve" // no person: the run approves its own gates
-)
 
 // fireTimers fires all timers that are due, by due time and then by path, and reports whether there were any.
 func (d *decider) fireTimers() (fired bool) {

@@ -20,7 +20,7 @@ func edit(path, value string) plan.Edit {
 func (w *world) approveGate() {
 	g := w.s.OpenGates()[0]
 	_, digest := w.s.Shown(w.p, g)
-	w.send(plan.GateDecision{Step: g.Step, Frame: g.Path, Answer: plan.Approve, Digest: digest})
+	w.send(plan.GateDecision{Step: g.Step, Frame: g.Path, Answer: journal.AnswerApprove, Digest: digest})
 }
 
 // gateProgram returns a program whose gate shows state.a, before the step b.
@@ -72,7 +72,7 @@ func TestApprovedValuesCannotBeEdited(t *testing.T) {
 		w.finishTask(0)
 		w.send(plan.Pause{})
 		_, digest := w.s.Shown(w.p, w.s.OpenGates()[0])
-		w.send(plan.GateDecision{Answer: plan.Reject, Digest: digest})
+		w.send(plan.GateDecision{Answer: journal.AnswerReject, Digest: digest})
 		if err := w.s.Check(w.p, edit("state.a", `1`)); err != nil {
 			t.Error(err)
 		}

@@ -507,10 +507,10 @@ func gateScenarios(t *testing.T) map[string]scenario {
 		return func(w *world) { w.finishTask(0); w.now += 70; answer(w, d) }
 	}
 	out["gate approved"] = scenario{program: gate(ir.Gate{Decider: ir.Person}), drive: decide(plan.GateDecision{
-		Answer: plan.Approve, Note: "fine", Value: json.RawMessage(`{"n":1}`),
+		Answer: journal.AnswerApprove, Note: "fine", Value: json.RawMessage(`{"n":1}`),
 	})}
 	out["gate rejected"] = scenario{program: gate(ir.Gate{Decider: ir.Person}), drive: decide(plan.GateDecision{
-		Answer: plan.Reject, Note: "not fine", Value: json.RawMessage(`{"n":1}`),
+		Answer: journal.AnswerReject, Note: "not fine", Value: json.RawMessage(`{"n":1}`),
 	})}
 	for _, on := range []ir.OnTimeout{"", ir.TimeoutFail, ir.TimeoutNotify, ir.TimeoutSkip, ir.TimeoutFallback} {
 		out["approval timeout "+cmp.Or(string(on), "default")] = scenario{program: gate(ir.Gate{
@@ -553,11 +553,11 @@ func gateScenarios(t *testing.T) map[string]scenario {
 		return p
 	}(), drive: func(w *world) {
 		w.send(
-			plan.GateDecision{Answer: plan.Approve, By: eva},
+			plan.GateDecision{Answer: journal.AnswerApprove, By: eva},
 			plan.Continue{By: eva}, plan.Pause{By: eva}, plan.Pause{By: eva}, plan.Continue{By: eva},
-			plan.Raise{Budget: "patience", To: 1}, plan.Raise{Budget: plan.BudgetTokens, To: 1},
-			plan.Raise{Budget: plan.BudgetSteps, To: 50}, plan.Raise{Budget: plan.BudgetMoney, To: 2_500_000},
-			plan.Raise{Budget: plan.BudgetSteps, To: 51, By: eva},
+			plan.Raise{Budget: "patience", To: 1}, plan.Raise{Budget: ir.BudgetTokens, To: 1},
+			plan.Raise{Budget: ir.BudgetSteps, To: 50}, plan.Raise{Budget: ir.BudgetMoney, To: 2_500_000},
+			plan.Raise{Budget: ir.BudgetSteps, To: 51, By: eva},
 			plan.Edit{Path: "state.a", Value: json.RawMessage("1"), By: eva}, // a task is running
 			plan.Rewind{Step: "a"},
 			plan.Signal{Event: "gone", By: eva}, plan.Signal{Event: "go", Data: json.RawMessage("{"), By: eva},
@@ -569,8 +569,8 @@ func gateScenarios(t *testing.T) map[string]scenario {
 			plan.Result{Work: late}, plan.Note{Work: late}, plan.Reserve{Work: late}, plan.TaskLost{Work: late},
 			plan.Ask{Work: late}, plan.Sleep{Work: late},
 			plan.Result{Work: journal.TaskID{Place: journal.Place{Frame: "nowhere"}}},
-			plan.GateDecision{Step: "g", Answer: plan.Approve, By: eva},
-			plan.GateDecision{Step: "h", Answer: plan.Approve, By: eva},
+			plan.GateDecision{Step: "g", Answer: journal.AnswerApprove, By: eva},
+			plan.GateDecision{Step: "h", Answer: journal.AnswerApprove, By: eva},
 			plan.Edit{Path: "input.n", Value: json.RawMessage("1")},
 			plan.Edit{Path: "input", Value: json.RawMessage("1")}, plan.Edit{Value: json.RawMessage("1")},
 			plan.Edit{Path: "state.a", Value: json.RawMessage("{")},
@@ -592,15 +592,16 @@ func gateScenarios(t *testing.T) map[string]scenario {
 		_, x := w.s.Shown(w.p, w.s.OpenGates()[0])
 		_, y := w.s.Shown(w.p, w.s.OpenGates()[1])
 		w.send(
-			plan.GateDecision{Answer: plan.Approve}, plan.GateDecision{Step: "ask", Answer: plan.Approve},
-			plan.GateDecision{Step: "none", Answer: plan.Approve},
-			plan.GateDecision{Frame: "fan/z", Answer: plan.Approve},
-			plan.GateDecision{Frame: "fan/x", Answer: plan.AnswerRerun, Digest: x},
-			plan.GateDecision{Frame: "fan/x", Answer: plan.Approve, Digest: y},
+			plan.GateDecision{Answer: journal.AnswerApprove},
+			plan.GateDecision{Step: "ask", Answer: journal.AnswerApprove},
+			plan.GateDecision{Step: "none", Answer: journal.AnswerApprove},
+			plan.GateDecision{Frame: "fan/z", Answer: journal.AnswerApprove},
+			plan.GateDecision{Frame: "fan/x", Answer: journal.AnswerRerun, Digest: x},
+			plan.GateDecision{Frame: "fan/x", Answer: journal.AnswerApprove, Digest: y},
 			plan.Signal{Event: "go"}, plan.Edit{Path: "state.a", Value: json.RawMessage("1")}, plan.Rewind{Step: "ask"},
-			plan.GateDecision{Frame: "fan/y", Answer: plan.Approve, Digest: y},
-			plan.GateDecision{Step: "fan/x/ask", Answer: plan.Approve, Digest: x},
-			plan.GateDecision{Answer: plan.Approve},
+			plan.GateDecision{Frame: "fan/y", Answer: journal.AnswerApprove, Digest: y},
+			plan.GateDecision{Step: "fan/x/ask", Answer: journal.AnswerApprove, Digest: x},
+			plan.GateDecision{Answer: journal.AnswerApprove},
 		)
 	}}
 
@@ -641,23 +642,23 @@ func gateScenarios(t *testing.T) map[string]scenario {
 	}}
 	out["tool call approved"] = asks(0, func(w *world) {
 		answer(w, plan.GateDecision{
-			Answer: plan.Approve, Note: "go on",
+			Answer: journal.AnswerApprove, Note: "go on",
 		})
 	})
-	out["tool call rejected"] = asks(0, func(w *world) { answer(w, plan.GateDecision{Answer: plan.Reject}) })
+	out["tool call rejected"] = asks(0, func(w *world) { answer(w, plan.GateDecision{Answer: journal.AnswerReject}) })
 	out["tool call approval timeout"] = asks(5000, func(*world) {})
 	out["tool call approval cancelled"] = asks(0, func(w *world) { w.send(plan.Cancel{}) })
-	for _, answered := range []string{plan.AnswerRerun, plan.AnswerSkip, plan.AnswerResult, plan.AnswerFail} {
+	for _, answered := range journal.OutcomeAnswers {
 		a := task("a")
 		a.Writes, a.Next = alwaysWrites("a"), []ir.Edge{on("after", ir.OK, ir.Skipped, ir.Failed)}
 		a.Result = awfValue(t, `{"outcome": outcome, "failure": failure}`)
 		decided := program(a, task("after"))
-		out["unknown outcome decided as "+answered] = scenario{program: decided, drive: func(w *world) {
+		out["unknown outcome decided as "+string(answered)] = scenario{program: decided, drive: func(w *world) {
 			lost := w.tasks[0]
 			w.tasks = nil
 			w.send(plan.Reserve{Work: lost, N: 1, Amount: journal.Usage{OutputTokens: 20, ModelCalls: 1}})
 			w.send(plan.TaskLost{Work: lost, Why: "killed", Policy: journal.RecoveryAsk, Until: 900})
-			answer(w, plan.GateDecision{Answer: plan.AnswerResult, Value: json.RawMessage("{")})
+			answer(w, plan.GateDecision{Answer: journal.AnswerResult, Value: json.RawMessage("{")})
 			answer(w, plan.GateDecision{Answer: answered, Note: "looked", Value: json.RawMessage(`{"n":1}`)})
 		}}
 	}
@@ -788,9 +789,9 @@ func endScenarios(t *testing.T) map[string]scenario {
 	one := int64(1)
 	more := func(w *world) {
 		w.run(pickFirst)
-		w.send(plan.Raise{Budget: plan.BudgetSteps, To: 2, By: journal.Actor{User: "eva"}})
+		w.send(plan.Raise{Budget: ir.BudgetSteps, To: 2, By: journal.Actor{User: "eva"}})
 		w.run(pickFirst)
-		w.send(plan.Raise{Budget: plan.BudgetSteps, To: 20})
+		w.send(plan.Raise{Budget: ir.BudgetSteps, To: 20})
 	}
 	for kind, action := range map[string]ir.Action{
 		"task": ir.Task{Kind: "test"}, "call": ir.Call{}, "loop": ir.Loop{Block: 1, Each: &ir.Each{
@@ -835,7 +836,7 @@ func endScenarios(t *testing.T) map[string]scenario {
 	out["run active time exhausted"] = scenario{program: all, drive: func(w *world) {
 		w.now += 1000
 		w.endTask("a", plan.Result{Outcome: journal.OutcomeOK})
-		w.send(plan.Raise{Budget: plan.BudgetDeadline, To: 2})
+		w.send(plan.Raise{Budget: ir.BudgetDeadline, To: 2})
 	}}
 	timed := program()
 	timed.Blocks[0].Steps = chain(ir.Step{ID: "fan", Timeout: 500, Writes: alwaysWrites("fan"), Fallback: &ir.Name{
@@ -885,7 +886,7 @@ func endScenarios(t *testing.T) map[string]scenario {
 		gone := w.tasks[0]
 		w.tasks = nil
 		w.send(plan.TaskLost{Work: gone, Why: "killed", Policy: journal.RecoveryAsk})
-		w.send(plan.GateDecision{Answer: plan.AnswerRerun})
+		w.send(plan.GateDecision{Answer: journal.AnswerRerun})
 	}}
 	many := program()
 	many.Blocks[0].Steps = []ir.Step{branches(many, "fan", ir.JoinAll, 0, "x", "y", "z")}
@@ -945,7 +946,7 @@ func endScenarios(t *testing.T) map[string]scenario {
 				program: build(ir.Budget{Steps: limit(1)}, false),
 				drive: func(w *world) {
 					w.endTask("a", apiError("no luck"))
-					w.send(plan.Raise{Budget: plan.BudgetSteps, To: 20})
+					w.send(plan.Raise{Budget: ir.BudgetSteps, To: 20})
 				},
 			}
 			out[way+kind+" with exhausted branch step budget"] = scenario{
@@ -1146,7 +1147,7 @@ func limitScenarios(t *testing.T) map[string]scenario {
 		w.send(plan.Edit{Path: "state.n", Value: json.RawMessage("1")})
 		w.send(plan.Note{Work: x, N: 1, Kind: "reply", Settles: 1, Usage: journal.Usage{OutputTokens: 70}})
 		w.send(plan.Edit{Path: "state.n", Value: json.RawMessage("1")})
-		w.send(plan.Raise{Budget: plan.BudgetTokens, To: 120})
+		w.send(plan.Raise{Budget: ir.BudgetTokens, To: 120})
 		w.send(plan.Note{Work: y, N: 1, Kind: "reply", Settles: 2, Usage: journal.Usage{OutputTokens: 30}})
 		ask(y, 3, 40, 10) // fewer tokens suffice
 	}}
@@ -1209,7 +1210,7 @@ func limitScenarios(t *testing.T) map[string]scenario {
 			w.send(plan.Signal{Event: "go"})
 			for range 2 {
 				_, digest := w.s.Shown(w.p, w.s.OpenGates()[0])
-				w.send(plan.GateDecision{Answer: plan.Approve, Digest: digest})
+				w.send(plan.GateDecision{Answer: journal.AnswerApprove, Digest: digest})
 				for len(w.tasks) > 0 && w.s.Finished == nil {
 					w.finishTask(0)
 				}

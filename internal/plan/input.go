@@ -113,7 +113,7 @@ type Sleep struct {
 type GateDecision struct {
 	// Frame and Step select the gate; an empty Step is the only open one.
 	Frame, Step string
-	Answer      string // approve, reject; for a lost task: rerun, skip, result, fail
+	Answer      journal.Answer
 	// Digest is the digest of what the person saw. It must match what the gate shows now.
 	Digest string
 	Note   string
@@ -130,25 +130,15 @@ type GateDecision struct {
 const AutoApprove = "--auto-approve"
 
 // decidedBy returns the actor and the method of a decision, for the records.
-func (x *GateDecision) decidedBy() (by journal.Actor, method string) {
+func (x *GateDecision) decidedBy() (by journal.Actor, method journal.Method) {
 	switch {
 	case !x.Automated:
-		return x.By, MethodPerson
+		return x.By, journal.MethodPerson
 	case x.By.Method != "":
-		return x.By, MethodAutoApprove
+		return x.By, journal.MethodAutoApprove
 	}
-	return journal.Actor{User: AutoApprove}, MethodAutoApprove
+	return journal.Actor{User: AutoApprove}, journal.MethodAutoApprove
 }
-
-// The answers.
-const (
-	Approve      = "approve"
-	Reject       = "reject"
-	AnswerRerun  = "rerun"
-	AnswerSkip   = "skip"
-	AnswerResult = "result"
-	AnswerFail   = "fail"
-)
 
 // Signal is an event from outside. Without a Step, every gate that waits for the event receives it. A Step, named by
 // its id or its key, limits it to one gate, which must be open.

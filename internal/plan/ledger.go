@@ -3,6 +3,7 @@ package plan
 import (
 	"time"
 
+	"github.com/espalier-run/espalier/internal/ir"
 	"github.com/espalier-run/espalier/internal/journal"
 )
 
@@ -47,30 +48,18 @@ func (c *Clock) due(limit journal.Millis) journal.Millis {
 	return c.Since + limit - c.Active
 }
 
-// The names of budgets, as people write them after --raise.
-const (
-	BudgetSteps    = "steps"
-	BudgetTools    = "tool_calls"
-	BudgetTokens   = "tokens"
-	BudgetMoney    = journal.BudgetMoney
-	BudgetDeadline = "active_seconds"
-)
-
-// Budgets lists the names of all budgets.
-var Budgets = []string{BudgetSteps, BudgetTools, BudgetTokens, BudgetMoney, BudgetDeadline}
-
 // limit returns the field of a named budget; nil if there is no such budget.
 func (l *Ledger) limit(budget string) **int64 {
 	switch budget {
-	case BudgetSteps:
+	case ir.BudgetSteps:
 		return &l.Limits.Steps
-	case BudgetTools:
+	case ir.BudgetTools:
 		return &l.Limits.ToolCalls
-	case BudgetTokens:
+	case ir.BudgetTokens:
 		return &l.Limits.Tokens
-	case BudgetMoney:
+	case ir.BudgetMoney:
 		return &l.Limits.MicroDollars
-	case BudgetDeadline:
+	case ir.BudgetDeadline:
 		return &l.Limits.ActiveSeconds
 	}
 	return nil
@@ -80,13 +69,13 @@ func (l *Ledger) limit(budget string) **int64 {
 // it.
 func countedBy(budget string, u journal.Usage) int64 {
 	switch budget {
-	case BudgetSteps:
+	case ir.BudgetSteps:
 		return u.Steps
-	case BudgetTools:
+	case ir.BudgetTools:
 		return u.ToolCalls
-	case BudgetTokens:
+	case ir.BudgetTokens:
 		return tokens(u)
-	case BudgetMoney:
+	case ir.BudgetMoney:
 		return u.MicroDollars
 	}
 	return 0
@@ -105,7 +94,7 @@ func (l *Ledger) Limit(budget string) *int64 {
 
 // Needed returns the limit at which a named budget has room for what is used, what is reserved, and a further amount.
 func (l *Ledger) Needed(budget string, more journal.Usage) int64 {
-	if budget == BudgetDeadline {
+	if budget == ir.BudgetDeadline {
 		return (int64(l.Active) + 999) / 1000
 	}
 	return countedBy(budget, l.Used) + countedBy(budget, l.Held) + countedBy(budget, more)
@@ -120,7 +109,7 @@ func (s *State) Shortfall() (budget string, next, left int64) {
 	}
 	head := s.BudgetWaiters[0]
 	limit := root.Ledger.Limit(head.Budget)
-	if limit == nil || head.Budget == BudgetDeadline {
+	if limit == nil || head.Budget == ir.BudgetDeadline {
 		return head.Budget, 0, 0
 	}
 	return head.Budget, countedBy(head.Budget, head.Amount),
@@ -137,7 +126,7 @@ func (l *Ledger) raise(budget string, to int64) {
 // short returns the first budget that an amount exceeds, or "". later reports whether the amount may fit after
 // reservations are settled.
 func (l *Ledger) short(amount journal.Usage) (budget string, later bool) {
-	for _, name := range Budgets {
+	for _, name := range ir.Budgets {
 		limit, more := l.Limit(name), countedBy(name, amount)
 		if limit == nil || more == 0 {
 			continue
@@ -299,7 +288,7 @@ func (s *State) grant(f *Frame, amount journal.Usage, least int64) (
 	granted journal.Usage, budget string, at *Frame, later bool,
 ) {
 	budget, at, later = s.short(f, amount)
-	if budget != BudgetTokens || later || least == 0 {
+	if budget != ir.BudgetTokens || later || least == 0 {
 		return amount, budget, at, later
 	}
 	// Tokens are short. If the least amount fits in every budget, grant what the tightest one has left.

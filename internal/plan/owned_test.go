@@ -46,7 +46,7 @@ func TestAutomatedApprovalIsNoPerson(t *testing.T) {
 		{journal.Actor{User: "ann", Method: "token"}, "ann"},
 	} {
 		w := atGate(t, ir.Gate{})
-		decision := w.signedDecision(plan.Approve, "")
+		decision := w.signedDecision(journal.AnswerApprove, "")
 		decision.By, decision.Automated = c.by, true
 		var decided journal.GateDecided
 		for _, e := range w.send(decision) {
@@ -54,11 +54,14 @@ func TestAutomatedApprovalIsNoPerson(t *testing.T) {
 				decided = x
 			}
 		}
-		var value struct{ Actor, Method, Claimed string }
+		var value struct {
+			Actor, Claimed string
+			Method         journal.Method
+		}
 		if err := json.Unmarshal(decided.Value.JSON, &value); err != nil {
 			t.Fatal(err)
 		}
-		method := plan.MethodAutoApprove
+		method := journal.MethodAutoApprove
 		if decided.Outcome != journal.OutcomeOK || decided.Method != method || decided.By.User != c.want ||
 			decided.By.As != "" || value.Actor != c.want || value.Method != method || value.Claimed != "" {
 			t.Errorf("%+v: %+v %+v", c.by, decided, value)

@@ -835,7 +835,7 @@ func TestGatesTakeOneDecision(t *testing.T) {
 			t.Errorf("%+v", s)
 		}
 		d := digest(w)
-		yes := plan.GateDecision{Step: "g", Answer: plan.Approve, Digest: d, By: journal.Actor{User: "eva"}}
+		yes := plan.GateDecision{Step: "g", Answer: journal.AnswerApprove, Digest: d, By: journal.Actor{User: "eva"}}
 		w.send(yes, yes)
 		w.run(pickFirst)
 		if got := describe(w.log); !strings.Contains(got, "decided g ok human_review") ||
@@ -846,7 +846,9 @@ func TestGatesTakeOneDecision(t *testing.T) {
 	t.Run("a claimed name never replaces the actor", func(t *testing.T) {
 		w := start(t, gate(ir.Gate{Decider: ir.Person}), "")
 		w.run(pickFirst)
-		w.send(plan.GateDecision{Answer: plan.Approve, Digest: digest(w), By: journal.Actor{User: "eva", As: "boss"}})
+		w.send(plan.GateDecision{
+			Answer: journal.AnswerApprove, Digest: digest(w), By: journal.Actor{User: "eva", As: "boss"},
+		})
 		var got struct{ Actor, Claimed string }
 		if err := json.Unmarshal(w.s.Root().Scope["state.g"].JSON, &got); err != nil || got.Actor != "eva" ||
 			got.Claimed != "boss" {
@@ -858,7 +860,7 @@ func TestGatesTakeOneDecision(t *testing.T) {
 		w.run(pickFirst)
 		d := digest(w)
 		w.send(plan.Edit{Path: "state.a", Value: json.RawMessage(`"changed"`)})
-		err := w.s.Check(w.p, plan.GateDecision{Step: "g", Answer: plan.Approve, Digest: d})
+		err := w.s.Check(w.p, plan.GateDecision{Step: "g", Answer: journal.AnswerApprove, Digest: d})
 		if r, ok := plan.IsRefusal(err); !ok || r.Code != plan.Changed {
 			t.Errorf("got %v", err)
 		}
@@ -867,7 +869,7 @@ func TestGatesTakeOneDecision(t *testing.T) {
 		w := start(t, gate(ir.Gate{Decider: ir.Person}), "")
 		w.run(pickFirst)
 		w.send(plan.Edit{Path: "state.a", Value: json.RawMessage(`{"text": "<b>", "n": 1.0}`)})
-		w.send(plan.GateDecision{Answer: plan.Approve, Digest: digest(w)})
+		w.send(plan.GateDecision{Answer: journal.AnswerApprove, Digest: digest(w)})
 		var opened journal.GateOpened
 		var decided journal.GateDecided
 		for _, e := range w.log {
@@ -908,7 +910,7 @@ func TestGatesTakeOneDecision(t *testing.T) {
 		w = start(t, gate(ir.Gate{Decider: ir.Person, Timeout: 100}), "")
 		w.finishTask(0)
 		w.now += 500 // after the deadline, but the decision arrives before the timer
-		w.send(plan.GateDecision{Answer: plan.Approve, Digest: digest(w)})
+		w.send(plan.GateDecision{Answer: journal.AnswerApprove, Digest: digest(w)})
 		w.run(pickFirst)
 		if w.s.Finished.Outcome != "ok" {
 			t.Errorf("%+v", w.s.Finished)
@@ -967,19 +969,19 @@ func TestLostTasksFollowTheirRecovery(t *testing.T) {
 	if w.s.Spent.Used.Steps != 2 {
 		t.Errorf("a rerun does not count as a step: %d", w.s.Spent.Used.Steps)
 	}
-	for answer, want := range map[string]journal.Outcome{
-		plan.AnswerRerun: "ok", plan.AnswerSkip: "ok", plan.AnswerResult: "ok", plan.AnswerFail: "failed",
+	for answer, want := range map[journal.Answer]journal.Outcome{
+		journal.AnswerRerun: "ok", journal.AnswerSkip: "ok", journal.AnswerResult: "ok", journal.AnswerFail: "failed",
 	} {
 		w := lost(journal.RecoveryAsk)
 		if w.s.Summary().Waiting.String() != "doubt: a" {
 			t.Errorf("%+v", w.s.Summary())
 		}
-		refused, _ := plan.IsRefusal(w.s.Check(w.p, plan.GateDecision{Step: "a", Answer: plan.Approve}))
+		refused, _ := plan.IsRefusal(w.s.Check(w.p, plan.GateDecision{Step: "a", Answer: journal.AnswerApprove}))
 		if refused == nil || refused.Code != plan.OutcomeUnknown || refused.Step != "a" ||
-			refused.Why != `step "a" has an unknown outcome: it takes rerun or skip or result or fail, not approve` {
+			refused.Why != `step "a" has an unknown outcome: it takes rerun or skip or fail or result, not approve` {
 			t.Errorf("got %+v", refused)
 		}
-		w.send(plan.GateDecision{Step: "a", Answer: plan.Approve})
+		w.send(plan.GateDecision{Step: "a", Answer: journal.AnswerApprove})
 		if len(w.tasks) > 0 {
 			t.Fatal("a doubt cannot be approved")
 		}
@@ -1055,8 +1057,8 @@ func TestBudgetsAreReservations(t *testing.T) {
 		if s := w.s.Summary(); s.Status != journal.Exceeded || s.Waiting.String() != "budget: steps" {
 			t.Fatalf("%+v\n%s", s, describe(w.log))
 		}
-		w.send(plan.Raise{Budget: plan.BudgetSteps, To: 2})
-		w.send(plan.Raise{Budget: plan.BudgetSteps, To: 3})
+		w.send(plan.Raise{Budget: ir.BudgetSteps, To: 2})
+		w.send(plan.Raise{Budget: ir.BudgetSteps, To: 3})
 		w.run(pickFirst)
 		if w.s.Finished == nil || w.s.Finished.Outcome != "ok" {
 			t.Error(describe(w.log))
@@ -1096,7 +1098,7 @@ func TestBudgetsAreReservations(t *testing.T) {
 		if granted != 7 || used.OutputTokens != 210 || w.s.Summary().Status != journal.Exceeded {
 			t.Errorf("%d granted, %d used, %+v", granted, used.OutputTokens, w.s.Summary())
 		}
-		w.send(plan.Raise{Budget: plan.BudgetTokens, To: 1 << 30})
+		w.send(plan.Raise{Budget: ir.BudgetTokens, To: 1 << 30})
 		for _, task := range slices.Clone(w.tasks) {
 			if w.s.Frames[task.Frame].Reserved == nil {
 				t.Fatal("still waiting after the raise")
@@ -1154,7 +1156,7 @@ func TestBudgetsAreReservations(t *testing.T) {
 		if s := w.s.Summary(); s.Status != journal.Exceeded {
 			t.Fatalf("%+v", s)
 		}
-		w.send(plan.Raise{Budget: plan.BudgetDeadline, To: 20})
+		w.send(plan.Raise{Budget: ir.BudgetDeadline, To: 20})
 		w.run(pickFirst)
 		if w.s.Finished == nil || w.s.Finished.Outcome != "ok" {
 			t.Error(describe(w.log))

@@ -211,10 +211,8 @@ func (g *generator) applyRandomInput(w *world) {
 	) {
 	case "decide":
 		for _, f := range w.s.OpenGates() {
-			answer := pick(
-				g, "answer", plan.Approve, plan.Reject, plan.AnswerRerun, plan.AnswerSkip, plan.AnswerFail,
-				plan.AnswerResult,
-			)
+			answer := pick(g, "answer", slices.Concat(journal.OutcomeAnswers,
+				[]journal.Answer{journal.AnswerApprove, journal.AnswerReject})...)
 			_, digest := w.s.Shown(w.p, f)
 			w.send(plan.GateDecision{
 				Frame: f.Path, Step: f.Step, Answer: answer, Digest: digest, Value: json.RawMessage(`{"approved": true}`),
@@ -242,7 +240,7 @@ func (g *generator) applyRandomInput(w *world) {
 	case "edit":
 		w.send(plan.Edit{Path: "state.s1", Value: json.RawMessage("5")})
 	case "raise":
-		w.send(plan.Raise{Budget: pick(g, "budget", plan.Budgets...), To: 1 << 20})
+		w.send(plan.Raise{Budget: pick(g, "budget", ir.Budgets...), To: 1 << 20})
 	case "back":
 		g.rewind(w)
 	case "late":
@@ -271,7 +269,7 @@ func (g *generator) driveToFinish(w *world) {
 		case w.s.Paused:
 			w.send(plan.Continue{})
 		case w.s.Expired || w.s.Summary().Status == journal.Exceeded:
-			for _, budget := range plan.Budgets {
+			for _, budget := range ir.Budgets {
 				w.send(plan.Raise{Budget: budget, To: 1 << 40})
 			}
 			if w.s.Finished == nil && w.s.Summary().Status == journal.Exceeded {
@@ -292,9 +290,9 @@ func (g *generator) driveToFinish(w *world) {
 			_, digest := w.s.Shown(w.p, f)
 			switch f.Gate.Kind {
 			case journal.GatePerson:
-				w.send(plan.GateDecision{Frame: f.Path, Step: f.Step, Answer: plan.Approve, Digest: digest})
+				w.send(plan.GateDecision{Frame: f.Path, Step: f.Step, Answer: journal.AnswerApprove, Digest: digest})
 			case journal.GateOutcome:
-				w.send(plan.GateDecision{Frame: f.Path, Step: f.Step, Answer: plan.AnswerRerun})
+				w.send(plan.GateDecision{Frame: f.Path, Step: f.Step, Answer: journal.AnswerRerun})
 			default:
 				w.send(plan.Signal{Event: f.Gate.Event})
 			}

@@ -240,7 +240,7 @@ func (s *State) Summary() journal.Index {
 	case s.Open > s.Stuck(): // also after the deadline: calls in progress finish
 		out.Status = journal.Running
 	case s.Expired:
-		out.Status, out.Waiting = journal.Exceeded, journal.Wait{Kind: journal.WaitBudget, Name: BudgetDeadline}
+		out.Status, out.Waiting = journal.Exceeded, journal.Wait{Kind: journal.WaitBudget, Name: ir.BudgetDeadline}
 	case len(s.BudgetWaiters) > 0:
 		out.Status = journal.Exceeded
 		out.Waiting = journal.Wait{Kind: journal.WaitBudget, Name: s.BudgetWaiters[0].Budget}

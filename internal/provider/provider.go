@@ -11,6 +11,7 @@ import (
 
 	"github.com/espalier-run/espalier/internal/contract"
 	"github.com/espalier-run/espalier/internal/ir"
+	"github.com/espalier-run/espalier/internal/journal"
 )
 
 // Model answers requests. It is safe for concurrent use. A stream is read once, by one goroutine; a consumer may stop
@@ -199,9 +200,9 @@ type Reply struct {
 	// Provider is the name of the provider in the project. The router that
 	// chooses among providers sets it.
 	Provider string `json:"provider,omitempty"`
-	// Offline is "simulated" or "scripted" if no real model answered. Records and
+	// Offline is set if no real model answered. Records and
 	// user interfaces label the reply with it.
-	Offline string `json:"offline,omitempty"`
+	Offline journal.Offline `json:"offline,omitempty"`
 	// AgentResult is set for replies of agents (see Agents).
 	AgentResult *AgentResult `json:"worked,omitempty"`
 }

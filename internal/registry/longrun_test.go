@@ -45,7 +45,7 @@ func TestActingOnALongRunReadsOnlyItsEnd(t *testing.T) {
 		{ID: "gate", Action: ir.Gate{Decider: ir.Person}},
 	}, []ir.Step{enginetest.Task("turn")})
 	for name, act := range map[string]plan.Input{
-		"approve": plan.GateDecision{Step: "gate", Answer: plan.Approve},
+		"approve": plan.GateDecision{Step: "gate", Answer: journal.AnswerApprove},
 		"cancel":  plan.Cancel{}, "pause": plan.Pause{},
 	} {
 		t.Run(name, func(t *testing.T) {

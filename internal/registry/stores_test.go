@@ -97,7 +97,7 @@ func continues(t *testing.T, dir, url string) {
 		t.Fatal(err)
 	}
 	_, digest := state.Shown(program, state.OpenGates()[0])
-	approve := plan.GateDecision{Step: "ok", Answer: plan.Approve, Digest: digest}
+	approve := plan.GateDecision{Step: "ok", Answer: journal.AnswerApprove, Digest: digest}
 	if err := r.Engine.Send(t.Context(), waiting, approve, "ref"); err != nil {
 		t.Fatal(err)
 	}

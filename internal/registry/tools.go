@@ -16,6 +16,7 @@ import (
 	"github.com/espalier-run/espalier/internal/config"
 	"github.com/espalier-run/espalier/internal/diag"
 	"github.com/espalier-run/espalier/internal/ir"
+	"github.com/espalier-run/espalier/internal/journal"
 	"github.com/espalier-run/espalier/internal/netguard"
 	"github.com/espalier-run/espalier/internal/process"
 	"github.com/espalier-run/espalier/internal/provider"
@@ -397,11 +398,11 @@ func (t simulatedTool) Call(_ context.Context, call tool.Call) (tool.Result, err
 	// A schema that nothing fits, or that contradicts the workflow, is left out.
 	for _, form := range []json.RawMessage{both(t.returns, wants.Schema), t.returns, wants.Schema, nil} {
 		if out, err := model.Answer(purpose, form); err == nil && out != nil {
-			return tool.Result{Output: out, Offline: simulated.Name}, nil
+			return tool.Result{Output: out, Offline: journal.OfflineSimulated}, nil
 		}
 	}
 	out, err := json.Marshal(map[string]any{"simulated": true, "tool": t.name, "input": call.Input})
-	return tool.Result{Output: out, Offline: simulated.Name}, err
+	return tool.Result{Output: out, Offline: journal.OfflineSimulated}, err
 }
 
 // both returns a schema that requires two others; either may be empty.

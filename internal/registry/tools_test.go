@@ -65,7 +65,7 @@ func use(t *testing.T, box toolbox, name, input string) (said string, class ir.C
 	if err != nil {
 		t.Fatal(err)
 	}
-	return string(result.Output) + result.Offline, ""
+	return string(result.Output) + string(result.Offline), ""
 }
 
 func TestToolsOfTheConfiguration(t *testing.T) {

@@ -36,7 +36,7 @@ type savedFrame struct {
 	Run      *Run            `json:"run,omitempty"`     // the frame is the body of this run
 	Input    journal.Value   `json:"input,omitzero"`    // of Run
 	Options  json.RawMessage `json:"options,omitempty"` // of Run
-	Offline  string          `json:"offline,omitempty"` // of Run
+	Offline  journal.Offline `json:"offline,omitempty"` // of Run
 	RunData  json.RawMessage `json:"run_data,omitempty"`
 	Step     *Step           `json:"step,omitempty"`
 	StepData json.RawMessage `json:"step_data,omitempty"`

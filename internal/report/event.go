@@ -183,7 +183,7 @@ type Run struct {
 
 	Input   journal.Value   `json:"-"`
 	Options json.RawMessage `json:"-"` // of the root run
-	Offline string          `json:"-"` // models or tools answered offline: simulated or scripted
+	Offline journal.Offline `json:"-"` // if models or tools answered offline
 	Caller  *Step           `json:"-"` // step of the parent that calls it; nil for the root run
 	Program *ir.Program     `json:"-"` // nil when it is not known
 	Data    any             `json:"-"` // reserved for the reader
@@ -306,9 +306,9 @@ type Note struct {
 // Body returns the data of a note, whose type the event's type determines.
 func Body[T any](n *Note) *T { return n.body.(*T) }
 
-// Offline returns "simulated" or "scripted" if no real model or tool has given the answer that is noted, or if the
-// command was not started; empty for other notes.
-func (n *Note) Offline() string {
+// Offline returns how the answer that is noted was given if no real model or tool gave it, or if the command was not
+// started; empty for other notes.
+func (n *Note) Offline() journal.Offline {
 	switch x := n.body.(type) {
 	case *journal.Reply:
 		return x.Offline
@@ -316,7 +316,7 @@ func (n *Note) Offline() string {
 		return x.Offline
 	case *journal.Command:
 		if strings.HasPrefix(x.Command, journal.SimulatedMark) {
-			return "simulated"
+			return journal.OfflineSimulated
 		}
 	}
 	return ""

@@ -128,9 +128,9 @@ type StepVisit struct {
 	Error, Class   string
 	Attempts       []Attempt
 	Waits          []Interval
-	Waiting        time.Time // since when it waits; zero if it does not
-	Calls          []*Call   // in the order in which they started
-	Offline        string    // its models, tools or commands are simulated or scripted
+	Waiting        time.Time       // since when it waits; zero if it does not
+	Calls          []*Call         // in the order in which they started
+	Offline        journal.Offline // its models, tools or commands are simulated or scripted
 
 	open []*Call
 }

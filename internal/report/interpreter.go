@@ -199,10 +199,10 @@ func (in *Interpreter) interpret(e *journal.Event) error {
 		in.rests = true
 		return in.onGateOpened(&x)
 	case journal.GateApproved:
-		in.rests, in.cause = true, x.Method
+		in.rests, in.cause = true, string(x.Method)
 		in.addStep(GateApproved, journal.TaskID{Place: x.Place}).By = x.By
 	case journal.GateDecided:
-		in.rests, in.cause = true, x.Method
+		in.rests, in.cause = true, string(x.Method)
 		return in.onGateDecided(&x)
 	case journal.TimerFired:
 		in.rests, in.cause = true, "timer"

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"path/filepath"
+	"slices"
 	"testing"
 
 	"pgregory.net/rapid"
@@ -129,8 +130,8 @@ func (g *generator) happen(w *world) {
 	case "decide":
 		for _, f := range w.s.OpenGates() {
 			_, digest := w.s.Shown(w.p, f)
-			answer := pick(g, "answer", plan.Approve, plan.Reject, plan.AnswerRerun, plan.AnswerSkip, plan.AnswerFail,
-				plan.AnswerResult)
+			answer := pick(g, "answer", slices.Concat(journal.OutcomeAnswers,
+				[]journal.Answer{journal.AnswerApprove, journal.AnswerReject})...)
 			w.tell(plan.GateDecision{
 				Frame: f.Path, Step: f.Step, Answer: answer, Digest: digest,
 				Value: json.RawMessage(`{"approved": true}`),
@@ -150,7 +151,7 @@ func (g *generator) happen(w *world) {
 			w.tell(plan.Cancel{})
 		}
 	case "raise":
-		w.tell(plan.Raise{Budget: plan.BudgetSteps, To: 1 << 20})
+		w.tell(plan.Raise{Budget: ir.BudgetSteps, To: 1 << 20})
 	}
 }
 

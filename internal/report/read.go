@@ -7,6 +7,7 @@ import (
 	"iter"
 	"strings"
 
+	"github.com/espalier-run/espalier/internal/ir"
 	"github.com/espalier-run/espalier/internal/journal"
 	"github.com/espalier-run/espalier/internal/plan"
 )
@@ -55,14 +56,15 @@ func Started(ctx context.Context, r journal.EventReader, root journal.RunID) (jo
 
 // Decision is what a person, a program or a timeout has decided about a gate, or one of several approvals.
 type Decision struct {
-	Gate                 journal.Place
-	Kind                 journal.GateKind // of the gate; empty if only later facts were read
-	Event                string           // that the gate waits for, or that has decided
-	Outcome              journal.Outcome  // empty for an approval that others have to follow
-	Answer               Answer
-	By                   journal.Actor
-	Method, Note, Digest string
-	At                   journal.Millis
+	Gate         journal.Place
+	Kind         journal.GateKind // of the gate; empty if only later facts were read
+	Event        string           // that the gate waits for, or that has decided
+	Outcome      journal.Outcome  // empty for an approval that others have to follow
+	Answer       Answer
+	By           journal.Actor
+	Method       journal.Method
+	Note, Digest string
+	At           journal.Millis
 }
 
 // Answer is how a gate was answered, as people read it; empty if its step failed instead.
@@ -105,9 +107,9 @@ func decisionOf(f journal.Fact, kind journal.GateKind) (d Decision, ok bool) {
 // answerOf returns how a gate was decided. The order matters: a timeout has an outcome too.
 func answerOf(x *journal.GateDecided, kind journal.GateKind) Answer {
 	switch {
-	case x.Method == plan.MethodTimeout:
+	case x.Method == journal.MethodTimeout:
 		return TimedOut
-	case kind == journal.GateEvent, kind == "" && x.Method == plan.MethodEvent:
+	case kind == journal.GateEvent, kind == "" && x.Method == journal.MethodEvent:
 		return Answered
 	case kind == journal.GateOutcome, x.Outcome == journal.OutcomeRerun && x.Reason == "":
 		return Resolved
@@ -203,23 +205,10 @@ func ToolInput(input json.RawMessage) string {
 	return Shorten(Clean(string(input)), maxAction)
 }
 
-// Attention is why people should look at a run.
-type Attention string
-
-// The reasons.
-const (
-	AttentionWaiting Attention = "waiting" // for a decision
-	AttentionReply   Attention = "reply"   // waits for an event, which may be the reply of a person
-	AttentionTimeout Attention = "timeout" // of a gate whose workflow asks to notify people
-	AttentionBudget  Attention = "budget"
-	AttentionFailed  Attention = "failed"
-	AttentionMissed  Attention = "missed" // a trigger has started no run, so that there is no fact
-)
-
 // NeedsAttention returns why people should look at a run after a fact, and what the run does, as the end of a sentence.
 // The reason is empty if they need not. An event that a run waits for is reported as a reply: only the definition tells
 // whether a person writes it.
-func NeedsAttention(f journal.Fact) (Attention, string) {
+func NeedsAttention(f journal.Fact) (journal.Attention, string) {
 	name := func() string {
 		at, _ := journal.PlaceOf(f)
 		return journal.PlaceName(at.Key())
@@ -228,31 +217,31 @@ func NeedsAttention(f journal.Fact) (Attention, string) {
 	case journal.GateOpened:
 		switch x.Kind {
 		case journal.GatePerson, journal.GateToolCall:
-			return AttentionWaiting, "waits for an approval: " + name()
+			return journal.AttentionWaiting, "waits for an approval: " + name()
 		case journal.GateOutcome:
-			return AttentionWaiting, "waits for a decision: the outcome of " + name() + " is unknown"
+			return journal.AttentionWaiting, "waits for a decision: the outcome of " + name() + " is unknown"
 		case journal.GateEvent:
-			return AttentionReply, "waits for a reply: " + name()
+			return journal.AttentionReply, "waits for a reply: " + name()
 		}
 	case journal.TimerFired:
 		if x.What == plan.TimerEscalation {
-			return AttentionWaiting, "still waits for an approval, and more people may decide now: " + name()
+			return journal.AttentionWaiting, "still waits for an approval, and more people may decide now: " + name()
 		}
 	case journal.GateDecided:
 		if x.Notify {
-			return AttentionTimeout, "stops at " + name() + ": " + x.Error
+			return journal.AttentionTimeout, "stops at " + name() + ": " + x.Error
 		}
 	case journal.GateApproved:
-		return AttentionWaiting, "waits for another approval: " + name()
+		return journal.AttentionWaiting, "waits for another approval: " + name()
 	case journal.BudgetWait:
-		if x.Budget == plan.BudgetMoney || x.Budget == plan.BudgetTokens { // some of it may be left
-			return AttentionBudget, "has stopped: the " + journal.BudgetWords(x.Budget) +
+		if x.Budget == ir.BudgetMoney || x.Budget == ir.BudgetTokens { // some of it may be left
+			return journal.AttentionBudget, "has stopped: the " + journal.BudgetWords(x.Budget) +
 				" does not suffice for the next model call"
 		}
-		return AttentionBudget, "has stopped: the " + journal.BudgetWords(x.Budget) + " is exhausted"
+		return journal.AttentionBudget, "has stopped: the " + journal.BudgetWords(x.Budget) + " is exhausted"
 	case journal.RunFinished:
 		if x.Outcome == journal.OutcomeFailed {
-			return AttentionFailed, "has failed: " + x.Error
+			return journal.AttentionFailed, "has failed: " + x.Error
 		}
 	}
 	return "", ""

@@ -1,10 +1,8 @@
 package report_test
 
 import (
-	"slices"
 	"testing"
 
-	"github.com/espalier-run/espalier/internal/config"
 	"github.com/espalier-run/espalier/internal/journal"
 	"github.com/espalier-run/espalier/internal/plan"
 	"github.com/espalier-run/espalier/internal/report"
@@ -16,24 +14,24 @@ func TestDecisionsHaveTheirAnswer(t *testing.T) {
 	for _, c := range []struct {
 		kind    journal.GateKind
 		outcome journal.Outcome
-		method  string
+		method  journal.Method
 		reason  string
 		want    report.Answer
 	}{
-		{journal.GateToolCall, journal.OutcomeRerun, plan.MethodPerson, plan.ReasonApproved, report.Approved},
-		{journal.GateToolCall, journal.OutcomeRerun, plan.MethodPerson, plan.ReasonDenied, report.Rejected},
-		{journal.GateToolCall, journal.OutcomeRerun, plan.MethodTimeout, plan.ReasonTimedOut, report.TimedOut},
-		{"", journal.OutcomeRerun, plan.MethodPerson, plan.ReasonDenied, report.Rejected},
-		{journal.GatePerson, journal.OutcomeOK, plan.MethodPerson, "", report.Approved},
-		{journal.GatePerson, journal.OutcomeOK, plan.MethodEvent, "", report.Approved},
-		{journal.GatePerson, journal.OutcomeRejected, plan.MethodPerson, "", report.Rejected},
-		{journal.GatePerson, journal.OutcomeFailed, plan.MethodTimeout, report.ReasonTimeout, report.TimedOut},
-		{journal.GatePerson, journal.OutcomeFailed, plan.MethodPerson, "", ""},
-		{journal.GateEvent, journal.OutcomeOK, plan.MethodEvent, "", report.Answered},
-		{journal.GateEvent, journal.OutcomeSkipped, plan.MethodTimeout, report.ReasonTimeout, report.TimedOut},
-		{journal.GateOutcome, journal.OutcomeOK, plan.MethodPerson, "", report.Resolved},
-		{journal.GateOutcome, journal.OutcomeRerun, plan.MethodPerson, "", report.Resolved},
-		{"", journal.OutcomeRerun, plan.MethodPerson, "", report.Resolved},
+		{journal.GateToolCall, journal.OutcomeRerun, journal.MethodPerson, plan.ReasonApproved, report.Approved},
+		{journal.GateToolCall, journal.OutcomeRerun, journal.MethodPerson, plan.ReasonDenied, report.Rejected},
+		{journal.GateToolCall, journal.OutcomeRerun, journal.MethodTimeout, plan.ReasonTimedOut, report.TimedOut},
+		{"", journal.OutcomeRerun, journal.MethodPerson, plan.ReasonDenied, report.Rejected},
+		{journal.GatePerson, journal.OutcomeOK, journal.MethodPerson, "", report.Approved},
+		{journal.GatePerson, journal.OutcomeOK, journal.MethodEvent, "", report.Approved},
+		{journal.GatePerson, journal.OutcomeRejected, journal.MethodPerson, "", report.Rejected},
+		{journal.GatePerson, journal.OutcomeFailed, journal.MethodTimeout, report.ReasonTimeout, report.TimedOut},
+		{journal.GatePerson, journal.OutcomeFailed, journal.MethodPerson, "", ""},
+		{journal.GateEvent, journal.OutcomeOK, journal.MethodEvent, "", report.Answered},
+		{journal.GateEvent, journal.OutcomeSkipped, journal.MethodTimeout, report.ReasonTimeout, report.TimedOut},
+		{journal.GateOutcome, journal.OutcomeOK, journal.MethodPerson, "", report.Resolved},
+		{journal.GateOutcome, journal.OutcomeRerun, journal.MethodPerson, "", report.Resolved},
+		{"", journal.OutcomeRerun, journal.MethodPerson, "", report.Resolved},
 	} {
 		var facts []journal.Event
 		if c.kind != "" {
@@ -66,18 +64,5 @@ func TestResolutionsHaveWords(t *testing.T) {
 		if got := report.ResolutionWords(outcome); got != want {
 			t.Errorf("%s: %q, want %q", outcome, got, want)
 		}
-	}
-}
-
-// The configuration selects notifications by the reasons that report gives.
-func TestConfigurationSelectsReasonsForAttention(t *testing.T) {
-	var want []string
-	for _, reason := range []report.Attention{
-		report.AttentionWaiting, report.AttentionFailed, report.AttentionBudget, report.AttentionMissed,
-	} {
-		want = append(want, string(reason))
-	}
-	if !slices.Equal(config.NotifyKinds, want) {
-		t.Errorf("the configuration knows %q, want %q", config.NotifyKinds, want)
 	}
 }

@@ -84,13 +84,13 @@ var scenarios = map[string]func(t *testing.T) (*ir.Program, *world){
 	"gate-approved": func(t *testing.T) (*ir.Program, *world) {
 		p := gated()
 		w := start(t, p, "{}")
-		w.run().decide(plan.Approve, "looks good")
+		w.run().decide(journal.AnswerApprove, "looks good")
 		return p, w.run()
 	},
 	"gate-rejected": func(t *testing.T) (*ir.Program, *world) {
 		p := gated()
 		w := start(t, p, "{}")
-		w.run().decide(plan.Reject, "too long")
+		w.run().decide(journal.AnswerReject, "too long")
 		return p, w.run()
 	},
 	"gate-timeout": func(t *testing.T) (*ir.Program, *world) {
@@ -105,7 +105,7 @@ var scenarios = map[string]func(t *testing.T) (*ir.Program, *world){
 		w := start(t, p, "{}").run()
 		w.now += 1000
 		w.tell(plan.Rewind{Step: "draft", By: journal.Actor{User: "eva"}})
-		w.run().decide(plan.Approve, "better")
+		w.run().decide(journal.AnswerApprove, "better")
 		return p, w.run()
 	},
 	"tool-question": func(t *testing.T) (*ir.Program, *world) {
@@ -124,7 +124,7 @@ var scenarios = map[string]func(t *testing.T) (*ir.Program, *world){
 			Work: asking, Call: asking.Key() + "/call:1",
 			Shows: map[string]json.RawMessage{"tool": json.RawMessage(`"mail.send"`), "arguments": input},
 		})
-		w.decide(plan.Approve, "do")
+		w.decide(journal.AnswerApprove, "do")
 		again := w.tasks[0] // with the answer as its third note
 		w.note(again, 4, journal.NoteToolCall, journal.ToolUse{Name: "mail.send", CallID: "t1", Input: input},
 			journal.Usage{})
@@ -305,11 +305,11 @@ var scenarios = map[string]func(t *testing.T) (*ir.Program, *world){
 		w.tasks = nil
 		w.now += 5000
 		w.tell(plan.TakenOver{Owner: "another process"})
-		w.decide(plan.AnswerRerun, "")
+		w.decide(journal.AnswerRerun, "")
 		w.now += 500
 		w.tell(plan.TaskLost{Work: w.tasks[0], Why: "its process has ended", Policy: journal.RecoveryAsk})
 		w.tasks = nil
-		w.decide(plan.AnswerSkip, "it was sent by hand")
+		w.decide(journal.AnswerSkip, "it was sent by hand")
 		w.now += 500
 		w.tell(plan.TaskLost{Work: w.tasks[0], Why: "its process has ended", Policy: journal.RecoveryRerun})
 		w.tasks = w.tasks[1:]
@@ -321,7 +321,7 @@ var scenarios = map[string]func(t *testing.T) (*ir.Program, *world){
 		p.Budget.Steps = &ir.Limit{Max: 1}
 		w := start(t, p, "{}").run()
 		w.now += 10_000
-		w.tell(plan.Raise{Budget: plan.BudgetSteps, To: 2, By: journal.Actor{User: "eva"}})
+		w.tell(plan.Raise{Budget: ir.BudgetSteps, To: 2, By: journal.Actor{User: "eva"}})
 		w.run()
 		w.now += 1000
 		w.tell(plan.Cancel{})
@@ -336,7 +336,7 @@ var scenarios = map[string]func(t *testing.T) (*ir.Program, *world){
 		w.tell(plan.Pause{By: journal.Actor{User: "eva"}})
 		w.now += 1000
 		w.tell(plan.Edit{Path: "state.a", Value: json.RawMessage(`1`), By: journal.Actor{User: "eva", As: "bo"}})
-		w.tell(plan.GateDecision{Step: "papers", Answer: plan.Approve, By: journal.Actor{User: "eva"}})
+		w.tell(plan.GateDecision{Step: "papers", Answer: journal.AnswerApprove, By: journal.Actor{User: "eva"}})
 		w.tell(plan.Continue{By: journal.Actor{User: "eva", Method: "oidc"}})
 		w.now += 1000
 		w.tell(plan.Signal{Event: "papers.in", Data: json.RawMessage(`{"n": 3}`), By: journal.Actor{User: "mail"}})

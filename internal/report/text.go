@@ -14,7 +14,6 @@ import (
 	"github.com/espalier-run/espalier/internal/diag"
 	"github.com/espalier-run/espalier/internal/ir"
 	"github.com/espalier-run/espalier/internal/journal"
-	"github.com/espalier-run/espalier/internal/plan"
 	"github.com/espalier-run/espalier/internal/price"
 )
 
@@ -132,7 +131,7 @@ func TokensAndMoney(tokens, microDollars int64) string {
 
 // BudgetFigure formats an amount of a budget.
 func BudgetFigure(budget string, n int64) string {
-	if budget == plan.BudgetMoney {
+	if budget == ir.BudgetMoney {
 		return price.Dollars(n)
 	}
 	return Number(n)
@@ -145,9 +144,9 @@ func ShortfallWords(budget string, next, left int64) string {
 		return ""
 	}
 	needs := fmt.Sprintf(cmp.Or(map[string]string{
-		plan.BudgetMoney:  "the next model call may cost %s",
-		plan.BudgetTokens: "the next model call may use %s tokens",
-		plan.BudgetTools:  "the next step may make %s tool calls",
+		ir.BudgetMoney:  "the next model call may cost %s",
+		ir.BudgetTokens: "the next model call may use %s tokens",
+		ir.BudgetTools:  "the next step may make %s tool calls",
 	}[budget], "the next step needs %s"), BudgetFigure(budget, next))
 	return fmt.Sprintf("%s, and %s of the %s is left", needs, BudgetFigure(budget, left), journal.BudgetWords(budget))
 }

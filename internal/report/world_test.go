@@ -128,7 +128,7 @@ func (w *world) note(task journal.TaskID, n int, kind string, data any, usage jo
 }
 
 // decide answers the one open gate.
-func (w *world) decide(answer, note string) {
+func (w *world) decide(answer journal.Answer, note string) {
 	w.t.Helper()
 	f := w.s.OpenGates()[0]
 	_, digest := w.s.Shown(w.p, f)

@@ -41,7 +41,7 @@ approvers: {roles: [legal, finance], min: 2, four_eyes: true}
 		"workflow": "gated", "input": map[string]any{"question": "why?"}, "simulate": true,
 	}, &s, 201, "Authorization", tokens["eva"])
 	digest := p.until(s.ID, journal.StateWaiting).Gates[0].Digest
-	decide := func(name, decision string, want int) string {
+	decide := func(name string, decision journal.Answer, want int) string {
 		t.Helper()
 		var raw []byte
 		p.call("POST", "/api/v1/runs/"+s.ID+"/decide", api.DecideBody{Decision: decision, Digest: digest}, &raw, want,
@@ -51,7 +51,7 @@ approvers: {roles: [legal, finance], min: 2, four_eyes: true}
 	for name, want := range map[string]string{
 		"cho": "the role legal or finance", "dan": "the role legal or finance", "eva": "has started the run",
 	} {
-		for _, decision := range []string{"approve", "reject"} {
+		for _, decision := range []journal.Answer{journal.AnswerApprove, journal.AnswerReject} {
 			if got := decide(name, decision, 409); !strings.Contains(got, want) {
 				t.Errorf("%s: %s", name, got)
 			}

@@ -90,10 +90,10 @@ type listInput struct {
 }
 
 type inboxItem struct {
-	Run       api.Run  `json:"run"`
-	Gate      api.Gate `json:"gate"`
-	Simulated string   `json:"simulated,omitempty" doc:"simulated or scripted, if replies are not from real models"`
-	Untrusted bool     `json:"untrusted,omitempty" doc:"The input comes from outside of the project: an event, a webhook or a file"`
+	Run       api.Run         `json:"run"`
+	Gate      api.Gate        `json:"gate"`
+	Simulated journal.Offline `json:"simulated,omitempty" doc:"simulated or scripted, if replies are not from real models"`
+	Untrusted bool            `json:"untrusted,omitempty" doc:"The input comes from outside of the project: an event, a webhook or a file"`
 }
 
 type inbox struct {

@@ -596,7 +596,7 @@ func TestInboxHasPages(t *testing.T) {
 // A list by state has exactly the runs whose state is that one, on each of its pages.
 func TestListsByStateHaveTheRunsInThatState(t *testing.T) {
 	p := newProject(t)
-	for i, decision := range []string{"", "approve", "", "reject", ""} {
+	for i, decision := range []journal.Answer{"", "approve", "", "reject", ""} {
 		var s api.Status
 		p.call("POST", "/api/v1/runs", map[string]any{
 			"workflow": "gated", "input": map[string]any{"question": fmt.Sprint(i)}, "simulate": true,

@@ -8,6 +8,7 @@ import (
 
 	"github.com/espalier-run/espalier/internal/contract"
 	"github.com/espalier-run/espalier/internal/ir"
+	"github.com/espalier-run/espalier/internal/journal"
 	"github.com/espalier-run/espalier/internal/protected"
 )
 
@@ -145,8 +146,8 @@ type Purpose struct {
 type Result struct {
 	Output  json.RawMessage `json:"output"`
 	IsError bool            `json:"is_error,omitempty"`
-	// Offline is "simulated" or "scripted" if no real tool was called.
-	Offline string `json:"offline,omitempty"`
+	// Offline is set if no real tool was called.
+	Offline journal.Offline `json:"offline,omitempty"`
 	// Media are the files that placeholders in Output refer to.
 	Media []Media `json:"-"`
 	// LogLine is a line for the log of the run. If IsError is set, it is a short message for an Output that is too long

@@ -8,25 +8,7 @@ import (
 	"time"
 
 	"github.com/espalier-run/espalier/internal/journal"
-)
-
-// Overlap says what a schedule does when the previous run is not over. A run
-// that waits for a person is not over.
-type Overlap string
-
-// The overlap policies.
-const (
-	// Skip drops the firing.
-	Skip Overlap = "skip"
-	// QueueOne starts the run after the previous one, and drops further firings
-	// until then.
-	QueueOne Overlap = "queue-one"
-	// QueueAll starts one run after the other, up to maxQueue of them.
-	QueueAll Overlap = "queue-all"
-	// CancelOld cancels the previous run and starts the new one.
-	CancelOld Overlap = "cancel-old"
-	// Allow starts the run beside the previous one.
-	Allow Overlap = "allow"
+	"github.com/espalier-run/espalier/internal/schedule"
 )
 
 // Times are the times of a schedule.
@@ -41,7 +23,7 @@ type Schedule struct {
 	Workflow string // the path of its file, which stays the same across edits
 	Name     string // distinguishes the schedules of a workflow
 	Times    Times
-	Overlap  Overlap
+	Overlap  schedule.Overlap
 	// CatchUp is how late a firing may be. Later ones are missed.
 	CatchUp time.Duration
 	// Jitter delays each firing by less than this, always by the same amount for
@@ -120,20 +102,21 @@ func (s Schedule) Due(state State, now time.Time, active int) (State, []Firing) 
 		switch {
 		case state.Paused:
 			state.Miss(at, "the schedule was paused")
-		case !busy || s.Overlap == Allow:
+		case !busy || s.Overlap == schedule.Allow:
 			start(at, false)
-		case s.Overlap == CancelOld:
+		case s.Overlap == schedule.CancelOld:
 			// Only the newest of several that are due together counts.
 			for _, older := range fire {
 				state.Miss(older.At, "a later firing replaced it")
 			}
 			fire = nil
 			start(at, true)
-		case s.Overlap == QueueOne && len(state.Queue) == 0, s.Overlap == QueueAll && len(state.Queue) < maxQueue:
+		case s.Overlap == schedule.QueueOne && len(state.Queue) == 0,
+			s.Overlap == schedule.QueueAll && len(state.Queue) < maxQueue:
 			state.Queue = append(state.Queue, at)
-		case s.Overlap == QueueAll:
+		case s.Overlap == schedule.QueueAll:
 			state.Miss(at, fmt.Sprintf("%d firings were already queued", maxQueue))
-		case s.Overlap == QueueOne:
+		case s.Overlap == schedule.QueueOne:
 			state.Miss(at, "another firing was already queued")
 		default:
 			state.Miss(at, "the previous run had not finished")

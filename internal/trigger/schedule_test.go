@@ -26,7 +26,7 @@ func every(t interface{ Fatal(...any) }, cron string) Times {
 }
 
 // hourly is a schedule that fires at each full hour, with state as of midnight.
-func hourly(t *testing.T, overlap Overlap) (Schedule, State) {
+func hourly(t *testing.T, overlap schedule.Overlap) (Schedule, State) {
 	s := Schedule{Workflow: "a.md", Name: "0", Times: every(t, "0 * * * *"), Overlap: overlap, CatchUp: 3 * time.Hour}
 	state, fire := s.Due(State{}, at(0, 0), 0)
 	if len(fire) != 0 {
@@ -44,7 +44,7 @@ func times(fire []Firing) []string {
 }
 
 func TestScheduleFiresOncePerTime(t *testing.T) {
-	s, state := hourly(t, Skip)
+	s, state := hourly(t, schedule.Skip)
 	state, fire := s.Due(state, at(0, 59), 0)
 	if len(fire) != 0 {
 		t.Fatalf("fired early: %v", fire)
@@ -68,17 +68,17 @@ func TestScheduleFiresOncePerTime(t *testing.T) {
 
 func TestOverlapPolicyDecidesDuringARun(t *testing.T) {
 	for _, c := range []struct {
-		overlap Overlap
+		overlap schedule.Overlap
 		fire    []string
 		queue   int
 		missed  int
 		cancel  bool
 	}{
-		{Skip, nil, 0, 1, false},
-		{QueueOne, nil, 1, 1, false},
-		{QueueAll, nil, 3, 0, false},
-		{CancelOld, []string{"03:00"}, 0, 1, true},
-		{Allow, []string{"01:00", "02:00", "03:00"}, 0, 0, false},
+		{schedule.Skip, nil, 0, 1, false},
+		{schedule.QueueOne, nil, 1, 1, false},
+		{schedule.QueueAll, nil, 3, 0, false},
+		{schedule.CancelOld, []string{"03:00"}, 0, 1, true},
+		{schedule.Allow, []string{"01:00", "02:00", "03:00"}, 0, 0, false},
 	} {
 		t.Run(string(c.overlap), func(t *testing.T) {
 			s, state := hourly(t, c.overlap)
@@ -102,7 +102,7 @@ func TestOverlapPolicyDecidesDuringARun(t *testing.T) {
 }
 
 func TestFiringsBeyondTheCatchUpWindowAreMissed(t *testing.T) {
-	s, state := hourly(t, Allow)
+	s, state := hourly(t, schedule.Allow)
 	state, fire := s.Due(state, at(10, 30), 0)
 	if got := times(fire); !slices.Equal(got, []string{"08:00", "09:00", "10:00"}) {
 		t.Fatal(got)
@@ -126,7 +126,7 @@ type counting struct {
 func (c counting) Next(t time.Time) time.Time { *c.calls++; return c.Times.Next(t) }
 
 func TestPausedSchedulesRecordWhatTheyMissed(t *testing.T) {
-	s, state := hourly(t, Skip)
+	s, state := hourly(t, schedule.Skip)
 	state.Paused = true
 	state, fire := s.Due(state, at(2, 30), 0)
 	if len(fire) != 0 || len(state.Missed) != 1 || state.Missed[0].Reason != "the schedule was paused" {
@@ -139,7 +139,7 @@ func TestPausedSchedulesRecordWhatTheyMissed(t *testing.T) {
 }
 
 func TestJitterIsTheSameForOneTimeAndDiffersBetweenTimes(t *testing.T) {
-	s, state := hourly(t, Skip)
+	s, state := hourly(t, schedule.Skip)
 	s.Jitter = 10 * time.Minute
 	wake := s.Wake(state)
 	if wake.Before(at(1, 0)) || !wake.Before(at(1, 10)) || !wake.Equal(s.Wake(state)) {
@@ -157,7 +157,7 @@ func TestJitterIsTheSameForOneTimeAndDiffersBetweenTimes(t *testing.T) {
 }
 
 func TestClockThatWasAheadDoesNotStopTheSchedule(t *testing.T) {
-	s, state := hourly(t, Skip)
+	s, state := hourly(t, schedule.Skip)
 	state, _ = s.Due(state, at(24*30, 0), 0) // the clock is a month ahead
 	state, _ = s.Due(state, at(0, 30), 0)
 	if _, fire := s.Due(state, at(1, 0), 0); len(fire) != 1 {
@@ -171,7 +171,7 @@ func TestEachScheduledTimeStartsAtMostOneRun(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		s := Schedule{
 			Workflow: "a.md", Name: "0", Times: every(t, "* * * * *"), CatchUp: time.Hour,
-			Overlap: rapid.SampledFrom([]Overlap{Skip, QueueOne, QueueAll, CancelOld, Allow}).Draw(t, "overlap"),
+			Overlap: rapid.SampledFrom(schedule.Overlaps).Draw(t, "overlap"),
 			Jitter:  rapid.SampledFrom([]time.Duration{0, 30 * time.Second}).Draw(t, "jitter"),
 		}
 		stored, version := State{Handled: day}, 0

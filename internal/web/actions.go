@@ -3,12 +3,10 @@ package web
 import (
 	"encoding/json"
 	"net/url"
-	"strconv"
 	"strings"
 
 	"github.com/espalier-run/espalier/internal/app"
 	"github.com/espalier-run/espalier/internal/journal"
-	"github.com/espalier-run/espalier/internal/price"
 )
 
 // action is something that a user does to a run. It returns the name of the notice that follows.
@@ -31,11 +29,11 @@ var actions = map[string]action{
 		return "resumed", h.o.App.Resume(r.Context(), resumption)
 	},
 	"raise": func(h *Handler, r *request, run *app.Run) (string, error) {
-		to, err := amount(r.PostFormValue("budget"), r.PostFormValue("to"))
+		m, err := app.ParseRaise(journal.BudgetName(r.PostFormValue("budget")), r.PostFormValue("to"))
 		if err != nil {
 			return "", err
 		}
-		return "raised", h.send(r, run, app.Raise{Budget: r.PostFormValue("budget"), To: to})
+		return "raised", h.send(r, run, m)
 	},
 	"edit": func(h *Handler, r *request, run *app.Run) (string, error) {
 		return "edited", h.send(r, run, app.Edit{
@@ -68,8 +66,8 @@ var actions = map[string]action{
 		})
 	},
 	"resolve": func(h *Handler, r *request, run *app.Run) (string, error) {
-		m := app.Resolve{Step: r.PostFormValue("step"), Answer: r.PostFormValue("answer")}
-		if m.Answer == app.AnswerResult {
+		m := app.Resolve{Step: r.PostFormValue("step"), Answer: journal.Answer(r.PostFormValue("answer"))}
+		if m.Answer == journal.AnswerResult {
 			m.Value = app.ValueOfText(r.PostFormValue("value"))
 		}
 		return "resolved", h.send(r, run, m)
@@ -91,29 +89,6 @@ var notices = map[string]string{
 func (h *Handler) send(r *request, run *app.Run, m app.Message) error {
 	_, err := h.o.App.Send(r.Context(), run.ID, r.actor(), m)
 	return err
-}
-
-// maxAmount is the highest limit that a form accepts. Floating-point numbers up to it hold every integer.
-const maxAmount = 1_000_000_000_000_000
-
-// amount parses a limit, in which commas may separate thousands. Money is given in dollars and counted in millionths.
-func amount(budget, text string) (int64, error) {
-	f, err := strconv.ParseFloat(strings.ReplaceAll(text, ",", ""), 64)
-	if err != nil || !(f > 0) { // or NaN
-		return 0, invalid("the new limit is not a number greater than zero", "")
-	}
-	least, most := 1.0, float64(maxAmount)
-	if budget == app.BudgetMoney {
-		least, most = 1e-6, maxAmount/1e6
-	}
-	if f < least || f > most {
-		digits := func(f float64) string { return strconv.FormatFloat(f, 'f', -1, 64) }
-		return 0, invalid("the new limit must be between "+digits(least)+" and "+digits(most), "")
-	}
-	if budget == app.BudgetMoney {
-		return price.MicroDollars(f), nil
-	}
-	return int64(f), nil
 }
 
 // act performs an action and returns to the page that it came from: the inbox if the form says so, or else the run. No

@@ -81,7 +81,7 @@ func (h *Handler) compare(r *request) error {
 			return err
 		}
 		page.Others = append(page.Others, row)
-		if b == "" && row.Outcome == "ok" {
+		if b == "" && row.Outcome == journal.OutcomeOK {
 			b = row.ID // the last good run
 		}
 	}

@@ -285,7 +285,7 @@ func (h *Handler) answer(r *request, run *app.Run, step string) (json.RawMessage
 }
 
 // budgetUnits are the units of the limits of budgets in forms. Other budgets count what they are named for.
-var budgetUnits = map[string]string{app.BudgetMoney: "dollars", app.BudgetDeadline: "seconds"}
+var budgetUnits = map[string]string{ir.BudgetMoney: "dollars", ir.BudgetDeadline: "seconds"}
 
 // budgetOption is a budget that can be raised, with the unit of its limit.
 type budgetOption struct{ Name, Title string }
@@ -460,7 +460,7 @@ func (h *Handler) describeBudget(r *request, d *askDetail, run *app.Run) error {
 	// Suggestion is a limit with which the run continues. Amounts of money are in millionths of a dollar; the form has
 	// whole dollars, rounded up.
 	d.Limit, d.Suggestion = report.Number(*b.Limit), b.Enough
-	if b.Name == app.BudgetMoney {
+	if b.Name == ir.BudgetMoney {
 		d.Limit, d.Suggestion = price.Dollars(*b.Limit), (b.Enough+999_999)/1_000_000
 	}
 	return nil

@@ -21,7 +21,7 @@ func TestPagesShowInterruptedAttempts(t *testing.T) {
 	s.start()
 	s.rest(id)
 	by := journal.Actor{User: "ann"}
-	if _, err := s.app.Send(t.Context(), id, by, app.Resolve{Step: "send", Answer: app.AnswerRerun}); err != nil {
+	if _, err := s.app.Send(t.Context(), id, by, app.Resolve{Step: "send", Answer: journal.AnswerRerun}); err != nil {
 		t.Fatal(err)
 	}
 	if err := os.WriteFile(filepath.Join(dir, "go"), nil, 0o600); err != nil {

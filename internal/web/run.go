@@ -296,9 +296,10 @@ func (p *runPage) meters(s *story, rest *app.Remaining) {
 	}
 	tokens := func(u api.Usage) int64 { return u.InputTokens + u.OutputTokens }
 	number := report.Number[int64]
-	add("tokens", "Tokens", tokens(used), tokens(held), limits.Tokens, worst(rest.Tokens, " (estimate)"), number)
-	add("steps", "Steps", used.Steps, held.Steps, limits.Steps, worst(rest.Steps, ""), number)
-	add("tool_calls", "Tool calls", used.ToolCalls, held.ToolCalls, limits.ToolCalls, worst(rest.ToolCalls, ""), number)
+	add(ir.BudgetTokens, "Tokens", tokens(used), tokens(held), limits.Tokens, worst(rest.Tokens, " (estimate)"), number)
+	add(ir.BudgetSteps, "Steps", used.Steps, held.Steps, limits.Steps, worst(rest.Steps, ""), number)
+	add(ir.BudgetTools, "Tool calls", used.ToolCalls, held.ToolCalls, limits.ToolCalls, worst(rest.ToolCalls, ""),
+		number)
 	// Providers and machines can always take longer.
 	seconds := func(n int64) string { return report.Duration(time.Duration(n) * time.Second) }
 	active := int64(s.Active.Seconds())
@@ -313,7 +314,7 @@ func (p *runPage) meters(s *story, rest *app.Remaining) {
 	money := ""
 	switch {
 	case p.Run.Simulated != "":
-		money = p.Run.Simulated + ": not paid"
+		money = string(p.Run.Simulated) + ": not paid"
 	case p.Run.State == journal.StateFinished:
 	case rest.Money.Known:
 		money = "at most " + price.Dollars(rest.Money.AtMost) + " more (estimate)"
@@ -322,7 +323,7 @@ func (p *runPage) meters(s *story, rest *app.Remaining) {
 	}
 	spent := price.MicroDollars(used.Dollars)
 	reserved := price.MicroDollars(held.Dollars)
-	add(app.BudgetMoney, "Cost", spent, reserved, limit, money, price.Dollars).Used = price.Spent(spent)
+	add(ir.BudgetMoney, "Cost", spent, reserved, limit, money, price.Dollars).Used = price.Spent(spent)
 }
 
 // explain says why a run failed, and what can be corrected. The step is the last one that failed; end.From is the step

@@ -120,7 +120,7 @@ type runRow struct {
 	Took      time.Duration
 	Cost      int64 // millionths of a dollar
 	Tokens    int64
-	Simulated string
+	Simulated journal.Offline
 	TookShare float64 // of the longest in the list
 	CostShare float64
 }

@@ -72,7 +72,7 @@ type message struct {
 	System  string
 	Texts   []string
 	Tool    *toolView
-	Offline string
+	Offline journal.Offline
 }
 
 type toolView struct {
@@ -81,7 +81,7 @@ type toolView struct {
 	Error         string
 	Took          time.Duration
 	Done          bool
-	Offline       string
+	Offline       journal.Offline
 
 	call *report.Call
 }

@@ -322,7 +322,7 @@ func (h *Handler) costs(p *workflowPage, an *app.Analysis) error {
 		line := costLine{Title: title, Usual: amount(r.Base), Worst: amount(r.Worst)}
 		scale := float64(max(r.Worst.N, r.Base.N, 1))
 		for _, b := range cost.Budgets {
-			if b.Name == budget && b.Scope == "" {
+			if b.Name == check.BudgetLineName(budget) && b.Scope == "" {
 				scale = max(scale, float64(b.Limit))
 				line.Verdict, line.Limit, line.LimitAt = b.Verdict, show(b.Limit), 96*float64(b.Limit)/scale
 			}
@@ -333,11 +333,11 @@ func (h *Handler) costs(p *workflowPage, an *app.Analysis) error {
 		}
 		p.Cost = append(p.Cost, line)
 	}
-	add("Steps", "steps", cost.Steps, report.Number[int64])
-	add("Tool calls", "tool calls", cost.ToolCalls, report.Number[int64])
-	add("Tokens (estimate)", "tokens", cost.Tokens, report.Number[int64])
+	add("Steps", ir.BudgetSteps, cost.Steps, report.Number[int64])
+	add("Tool calls", ir.BudgetTools, cost.ToolCalls, report.Number[int64])
+	add("Tokens (estimate)", ir.BudgetTokens, cost.Tokens, report.Number[int64])
 	seconds := func(n int64) string { return report.Duration(time.Duration(n) * time.Second) }
-	add("Active time at the limits of calls", "active seconds", cost.ActiveSeconds, seconds)
+	add("Active time at the limits of calls", ir.BudgetDeadline, cost.ActiveSeconds, seconds)
 	p.Money = "at most " + price.Dollars(cost.Money.AtMost) + " (estimate)"
 	if !cost.Money.Known {
 		p.Money = "unknown: " + cost.Money.Because

@@ -42,7 +42,7 @@ func TestSimultaneousApprovalsCountOnce(t *testing.T) {
 				user := fmt.Sprintf("user%d", n/2)
 				wg.Go(func() {
 					_ = engines[n%2].Send(ctx, enginetest.ID, plan.GateDecision{
-						Step: "g", Answer: plan.Approve, Digest: digest, Roles: []string{"legal"},
+						Step: "g", Answer: journal.AnswerApprove, Digest: digest, Roles: []string{"legal"},
 						By: journal.Actor{User: user, Method: "token"},
 					}, fmt.Sprint(n))
 				})

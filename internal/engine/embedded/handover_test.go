@@ -168,19 +168,19 @@ func TestRefusedDecisionStillDrivesTheRun(t *testing.T) {
 			<-posted
 		}})
 		winner := all.open(ctx, "winner", &hooked{afterPost: func() { close(posted) }})
-		decide := func(e *embedded.Engine, outcome, ref string) func(context.Context) error {
-			return func(ctx context.Context) error { return e.Send(ctx, enginetest.ID, decision(t, e, outcome), ref) }
+		decide := func(e *embedded.Engine, answer journal.Answer, ref string) func(context.Context) error {
+			return func(ctx context.Context) error { return e.Send(ctx, enginetest.ID, decision(t, e, answer), ref) }
 		}
 		refused := make(chan error, 1)
 		go func() {
-			entry, err := enginetest.Drive(ctx, loser, decide(loser, plan.Reject, "loser"))
+			entry, err := enginetest.Drive(ctx, loser, decide(loser, journal.AnswerReject, "loser"))
 			if entry.Status != journal.Finished {
 				t.Errorf("the process that holds the run gives it up as %+v", entry)
 			}
 			refused <- err
 		}()
 		<-claimed
-		entry, err := enginetest.Drive(ctx, winner, decide(winner, plan.Approve, "winner"))
+		entry, err := enginetest.Drive(ctx, winner, decide(winner, journal.AnswerApprove, "winner"))
 		if err != nil || entry.Status != journal.Running || entry.Owner != "loser" {
 			t.Errorf("the accepted decision: %+v, %v", entry, err)
 		}
@@ -222,7 +222,7 @@ func TestSenderDrivesARunThatAHeldEngineAccepts(t *testing.T) {
 		go func() { edited <- recorder.Send(ctx, enginetest.ID, edit, "edit") }()
 		<-claimed
 		entry, err := enginetest.Drive(ctx, approver, func(ctx context.Context) error {
-			return approver.Send(ctx, enginetest.ID, decision(t, approver, plan.Approve), "approve")
+			return approver.Send(ctx, enginetest.ID, decision(t, approver, journal.AnswerApprove), "approve")
 		})
 		if err != nil || entry.Status != journal.Finished {
 			t.Errorf("the approved run is left as %+v, %v", entry, err)
@@ -242,7 +242,7 @@ func gate(id string) ir.Step {
 }
 
 // decision returns a decision about what the open gate shows.
-func decision(t *testing.T, e *embedded.Engine, answer string) plan.GateDecision {
+func decision(t *testing.T, e *embedded.Engine, answer journal.Answer) plan.GateDecision {
 	state, program, _, err := e.Load(t.Context(), enginetest.ID)
 	if err != nil {
 		t.Fatal(err)

@@ -100,7 +100,7 @@ func TestRerunTaskHasItsNotes(t *testing.T) {
 	}
 	enginetest.Stop(e)
 	e = open(t, disk, kind, "three")
-	rerun := plan.GateDecision{Step: "a", Answer: plan.AnswerRerun}
+	rerun := plan.GateDecision{Step: "a", Answer: journal.AnswerRerun}
 	if err := e.Send(t.Context(), enginetest.ID, rerun, "r"); err != nil {
 		t.Fatal(err)
 	}

@@ -296,9 +296,9 @@ var commands = map[string]struct {
 }{
 	"run":     {do: func(p *proc) error { return p.drive(p.begin) }},
 	"resume":  {do: func(p *proc) error { return p.drive(p.resume) }},
-	"approve": {do: func(p *proc) error { return p.drive(p.decide(plan.Approve)) }},
-	"reject":  {do: func(p *proc) error { return p.drive(p.decide(plan.Reject)) }},
-	"decide":  {do: func(p *proc) error { return p.drive(p.decide(plan.AnswerRerun)) }},
+	"approve": {do: func(p *proc) error { return p.drive(p.decide(journal.AnswerApprove)) }},
+	"reject":  {do: func(p *proc) error { return p.drive(p.decide(journal.AnswerReject)) }},
+	"decide":  {do: func(p *proc) error { return p.drive(p.decide(journal.AnswerRerun)) }},
 	"signal":  {do: func(p *proc) error { return p.drive(p.send(plan.Signal{Event: "go", By: p.actor()})) }},
 	"edit": {records: true, do: func(p *proc) error {
 		return p.record(plan.Edit{Path: "state.x", Value: json.RawMessage("1"), By: p.actor()})
@@ -379,7 +379,7 @@ func (p *proc) resume(ctx context.Context) error {
 	return p.e.Resume(ctx, enginetest.ID)
 }
 
-func (p *proc) decide(answer string) func(context.Context) error {
+func (p *proc) decide(answer journal.Answer) func(context.Context) error {
 	return func(ctx context.Context) error {
 		state, program, _, err := p.e.Load(ctx, enginetest.ID)
 		if err != nil {
@@ -492,7 +492,7 @@ var situations = map[string]func(t *testing.T, w *world){
 	"gate": func(t *testing.T, w *world) { w.prepare(t, nil) },
 	"event": func(t *testing.T, w *world) {
 		w.prepare(t, func(e *embedded.Engine) error {
-			return e.Send(t.Context(), enginetest.ID, decision(t, e, plan.Approve), "")
+			return e.Send(t.Context(), enginetest.ID, decision(t, e, journal.AnswerApprove), "")
 		})
 	},
 	"paused": func(t *testing.T, w *world) {
@@ -662,7 +662,7 @@ func (w *world) check(before journal.Entry) {
 			switch x := event.Fact.(type) {
 			case journal.GateDecided:
 				by, what = x.By.User, "decided "+string(x.Outcome)
-				if x.Outcome == plan.AnswerRerun {
+				if x.Outcome == journal.OutcomeRerun {
 					reruns++
 				}
 			case journal.TaskLost:

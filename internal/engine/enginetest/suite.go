@@ -154,7 +154,8 @@ func asksAboutLostTasks(t *testing.T, s Subject) {
 		t.Error("done again without asking")
 	}
 	if err := e.Send(
-		t.Context(), ID, plan.GateDecision{Step: "a", Answer: plan.AnswerResult, Value: json.RawMessage(`"told"`)}, "r",
+		t.Context(), ID,
+		plan.GateDecision{Step: "a", Answer: journal.AnswerResult, Value: json.RawMessage(`"told"`)}, "r",
 	); err != nil {
 		t.Fatal(err)
 	}
@@ -177,7 +178,7 @@ func parksWithoutBudget(t *testing.T, s Subject) {
 	if entry := Rest(t, e); entry.Status != journal.Exceeded {
 		t.Fatalf("%+v", entry)
 	}
-	if err := e.Send(t.Context(), ID, plan.Raise{Budget: plan.BudgetTokens, To: 1000}, "r"); err != nil {
+	if err := e.Send(t.Context(), ID, plan.Raise{Budget: ir.BudgetTokens, To: 1000}, "r"); err != nil {
 		t.Fatal(err)
 	}
 	if entry := Rest(t, e); entry.Outcome != "ok" {
@@ -233,7 +234,7 @@ func finishesCallsAfterTheDeadline(t *testing.T, s Subject) {
 	if entry := Rest(t, e); entry.Status != journal.Exceeded || calls != 1 {
 		t.Fatalf("%+v after %d calls", entry, calls)
 	}
-	if entry := Rest(t, e); entry.Waiting.String() != "budget: "+plan.BudgetDeadline {
+	if entry := Rest(t, e); entry.Waiting.String() != "budget: "+ir.BudgetDeadline {
 		t.Fatalf("%+v", entry)
 	}
 	state, _, _, err := e.Load(t.Context(), ID)
@@ -250,7 +251,7 @@ func refusesOtherDecisions(t *testing.T, s Subject) {
 	e := w.open(t, NewKind())
 	Begin(t, e, Program([]ir.Step{{ID: "g", Action: ir.Gate{Decider: ir.Person}}}))
 	Rest(t, e)
-	err := e.Send(t.Context(), ID, plan.GateDecision{Step: "g", Answer: plan.Approve, Digest: "other"}, "r")
+	err := e.Send(t.Context(), ID, plan.GateDecision{Step: "g", Answer: journal.AnswerApprove, Digest: "other"}, "r")
 	if r, ok := plan.IsRefusal(err); !ok || r.Code != plan.Changed {
 		t.Errorf("%v", err)
 	}
@@ -302,7 +303,8 @@ func acceptsEarlyDecisions(t *testing.T, s Subject) {
 	e, kind := runningTask(t, w)
 	told := func(step string) error {
 		return e.Send(
-			t.Context(), ID, plan.GateDecision{Step: step, Answer: plan.AnswerResult, Value: json.RawMessage(`"told"`)},
+			t.Context(), ID,
+			plan.GateDecision{Step: step, Answer: journal.AnswerResult, Value: json.RawMessage(`"told"`)},
 			"r",
 		)
 	}
@@ -453,14 +455,15 @@ func asked(t *testing.T, e engine.Engine) (shows map[string]json.RawMessage, dec
 	}
 	shows, digest := state.Shown(p, gates[0])
 	return shows, plan.GateDecision{
-		Step: gates[0].Step, Answer: plan.Approve, Digest: digest, By: journal.Actor{User: "eva"}, Note: "fine",
+		Step: gates[0].Step, Answer: journal.AnswerApprove, Digest: digest, By: journal.Actor{User: "eva"},
+		Note: "fine",
 	}
 }
 
 func continuesAfterApproval(t *testing.T, s Subject) {
 	for name, elsewhere := range map[string]bool{"here": false, "in another process": true} {
-		for _, verdict := range []string{plan.Approve, plan.Reject} {
-			t.Run(name+" "+verdict, func(t *testing.T) {
+		for _, verdict := range []journal.Answer{journal.AnswerApprove, journal.AnswerReject} {
+			t.Run(name+" "+string(verdict), func(t *testing.T) {
 				w := s.New(t)
 				kind := newAsker()
 				e := w.open(t, kind)
@@ -486,7 +489,7 @@ func continuesAfterApproval(t *testing.T, s Subject) {
 				}
 				answers := kind.answers(t)
 				want := []journal.ToolAnswer{{
-					Call: "a#0/call:1", Digest: decision.Digest, Approved: verdict == plan.Approve,
+					Call: "a#0/call:1", Digest: decision.Digest, Approved: verdict == journal.AnswerApprove,
 					By: journal.Actor{User: "eva"}, Note: "fine",
 				}}
 				if len(kind.executions) != 2 || !reflect.DeepEqual(answers, want) ||
@@ -514,7 +517,7 @@ func bindsApprovals(t *testing.T, s Subject) {
 		"another digest": func(d *plan.GateDecision) {
 			d.Digest = journal.GateDigest(ID, "a#0/call:2", journal.GateToolCall, nil)
 		},
-		"a doubt's":    func(d *plan.GateDecision) { d.Answer = plan.AnswerSkip },
+		"a doubt's":    func(d *plan.GateDecision) { d.Answer = journal.AnswerSkip },
 		"another step": func(d *plan.GateDecision) { d.Step = "b" },
 	} {
 		d := good

@@ -210,7 +210,7 @@ func Answer(t *testing.T, e engine.Engine) bool {
 	_, digest := state.Shown(p, gates[0])
 	err = e.Send(
 		t.Context(), ID, plan.GateDecision{
-			Frame: gates[0].Path, Step: gates[0].Step, Answer: plan.Approve, Digest: digest,
+			Frame: gates[0].Path, Step: gates[0].Step, Answer: journal.AnswerApprove, Digest: digest,
 			By: journal.Actor{User: fmt.Sprintf("user%d", len(gates[0].Gate.Approvals))},
 		}, "ref",
 	)

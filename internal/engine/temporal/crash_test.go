@@ -176,7 +176,7 @@ func approve(t *testing.T, e engine.Engine, id journal.RunID) {
 	gate := state.OpenGates()[0]
 	_, digest := state.Shown(p, gate)
 	if err := e.Send(t.Context(), id,
-		plan.GateDecision{Step: gate.Step, Answer: plan.Approve, Digest: digest}, "ref"); err != nil {
+		plan.GateDecision{Step: gate.Step, Answer: journal.AnswerApprove, Digest: digest}, "ref"); err != nil {
 		t.Fatal(err)
 	}
 }

@@ -114,8 +114,8 @@ func TestWorkflowsEndAsTheirRunsDo(t *testing.T) {
 		send    plan.Input
 		want    enumspb.WorkflowExecutionStatus
 	}{
-		"ok":        {gated(), plan.GateDecision{Step: "g", Answer: plan.Approve}, completed},
-		"rejected":  {gated(), plan.GateDecision{Step: "g", Answer: plan.Reject}, completed},
+		"ok":        {gated(), plan.GateDecision{Step: "g", Answer: journal.AnswerApprove}, completed},
+		"rejected":  {gated(), plan.GateDecision{Step: "g", Answer: journal.AnswerReject}, completed},
 		"cancelled": {gated(), plan.Cancel{By: actor}, enumspb.WORKFLOW_EXECUTION_STATUS_CANCELED},
 		"failed":    {failing, nil, enumspb.WORKFLOW_EXECUTION_STATUS_FAILED},
 	} {

@@ -108,7 +108,7 @@ func TestPayloadsAreEncrypted(t *testing.T) {
 		}
 		_, digest := state.Shown(program, state.OpenGates()[0])
 		if err := e.Send(t.Context(), id, plan.GateDecision{
-			Step: "g", Answer: plan.Approve, Digest: digest, Note: markers[4],
+			Step: "g", Answer: journal.AnswerApprove, Digest: digest, Note: markers[4],
 		}, "ref"); err != nil {
 			t.Fatal(err)
 		}

@@ -274,7 +274,7 @@ func TestBranchesWaitingForBudgetContinueAfterARaise(t *testing.T) {
 	if entry := rest(t, e, id); entry.Status != journal.Exceeded {
 		t.Fatalf("%+v", entry)
 	}
-	if err := e.Send(t.Context(), id, plan.Raise{Budget: plan.BudgetTokens, To: 100_000}, "r"); err != nil {
+	if err := e.Send(t.Context(), id, plan.Raise{Budget: ir.BudgetTokens, To: 100_000}, "r"); err != nil {
 		t.Fatal(err)
 	}
 	if entry := rest(t, e, id); entry.Outcome != journal.OutcomeOK {

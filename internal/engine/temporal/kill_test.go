@@ -279,11 +279,11 @@ func (v *victim) answer(ctx context.Context, e *temporal.Engine) error {
 	}
 	gate := gates[0]
 	_, digest := state.Shown(p, gate)
-	d := plan.GateDecision{Step: gate.Step, Answer: plan.Approve, Digest: digest, By: actor}
+	d := plan.GateDecision{Step: gate.Step, Answer: journal.AnswerApprove, Digest: digest, By: actor}
 	if gate.Gate.Kind == journal.GateOutcome {
-		d.Answer = plan.AnswerRerun
+		d.Answer = journal.AnswerRerun
 		if slices.Contains(v.lines("effects"), gate.Step+"#0") {
-			d.Answer, d.Value = plan.AnswerResult, json.RawMessage(`"told"`)
+			d.Answer, d.Value = journal.AnswerResult, json.RawMessage(`"told"`)
 		}
 	}
 	return e.Send(ctx, enginetest.ID, d, "ref")

@@ -52,7 +52,7 @@ func recordings(t *testing.T) map[string]recorded {
 			t.Fatalf("%+v", entry)
 		}
 		if err := e.Send(t.Context(), enginetest.ID,
-			plan.Raise{Budget: plan.BudgetTokens, To: 10_000}, "r"); err != nil {
+			plan.Raise{Budget: ir.BudgetTokens, To: 10_000}, "r"); err != nil {
 			t.Fatal(err)
 		}
 	}}

@@ -147,7 +147,7 @@ func TestLostWorkflowRepeatsNoStep(t *testing.T) {
 				t.Fatalf("%+v, effects %q", entry, kind.did())
 			}
 			if err := e.Send(t.Context(), id, plan.GateDecision{
-				Step: "slow", Answer: plan.AnswerResult, Value: json.RawMessage(`"told"`), By: actor,
+				Step: "slow", Answer: journal.AnswerResult, Value: json.RawMessage(`"told"`), By: actor,
 			}, "ref"); err != nil {
 				t.Fatal(err)
 			}

@@ -96,7 +96,7 @@ func TestTwoThousandDecisionsAreTaken(t *testing.T) {
 		gate := state.OpenGates()[0]
 		_, digest := state.Shown(p, gate)
 		if err := e.Send(t.Context(), id, plan.GateDecision{
-			Frame: gate.Path, Step: gate.Step, Answer: plan.Approve, Digest: digest, By: actor,
+			Frame: gate.Path, Step: gate.Step, Answer: journal.AnswerApprove, Digest: digest, By: actor,
 		}, "ref"); err != nil {
 			t.Fatal(err)
 		}

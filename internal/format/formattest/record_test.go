@@ -209,14 +209,14 @@ func line(fact journal.Fact) string {
 	case journal.GateOpened:
 		return join(x.Key(), "asks", string(x.Kind), x.Event, fallbackOf(x.For))
 	case journal.GateApproved:
-		return join(x.Key(), "approved", x.Method, by(x.By), strings.Join(x.Roles, ","), quote(x.Note))
+		return join(x.Key(), "approved", string(x.Method), by(x.By), strings.Join(x.Roles, ","), quote(x.Note))
 	case journal.GateDecided:
 		notify := ""
 		if x.Notify {
 			notify = "notifies"
 		}
-		return join(x.Key(), "decided", string(x.Outcome), x.Method, cmp.Or(x.Reason, string(x.Class)), by(x.By),
-			quote(x.Note), quote(x.Error), value(x.Value), writes(x.Writes), notify)
+		return join(x.Key(), "decided", string(x.Outcome), string(x.Method), cmp.Or(x.Reason, string(x.Class)),
+			by(x.By), quote(x.Note), quote(x.Error), value(x.Value), writes(x.Writes), notify)
 	case journal.SignalReceived:
 		return join("signalled", x.Event, by(x.By))
 	case journal.InputRefused:

@@ -236,7 +236,7 @@ func resolveDoubt(ctx context.Context, e engine.Engine, entry journal.Entry) boo
 	}
 	for _, f := range state.OpenGates() {
 		if f.Gate.Kind == journal.GateOutcome {
-			return e.Send(ctx, theRun, plan.GateDecision{Frame: f.Path, Step: f.Step, Answer: plan.AnswerRerun},
+			return e.Send(ctx, theRun, plan.GateDecision{Frame: f.Path, Step: f.Step, Answer: journal.AnswerRerun},
 				"doubt") == nil
 		}
 	}

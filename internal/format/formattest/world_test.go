@@ -373,12 +373,13 @@ func act(ctx context.Context, e engine.Engine, words []string) error {
 		return e.Resume(ctx, theRun)
 	case "approve", "reject":
 		in = plan.GateDecision{
-			Step: word(1), Answer: words[0], Note: tail(2), Digest: digest(ctx, e, word(1)), By: by, Roles: roles,
+			Step: word(1), Answer: journal.Answer(words[0]), Note: tail(2), Digest: digest(ctx, e, word(1)),
+			By: by, Roles: roles,
 		}
 	case "approve-something-else": // the digest does not match what the gate shows
-		in = plan.GateDecision{Step: word(1), Answer: plan.Approve, Digest: "0000", By: by}
+		in = plan.GateDecision{Step: word(1), Answer: journal.AnswerApprove, Digest: "0000", By: by}
 	case "decide":
-		in = plan.GateDecision{Step: word(1), Answer: word(2), Value: json.RawMessage(tail(3)), By: by}
+		in = plan.GateDecision{Step: word(1), Answer: journal.Answer(word(2)), Value: json.RawMessage(tail(3)), By: by}
 	case "signal":
 		in = plan.Signal{Event: word(1), Data: json.RawMessage(tail(2)), By: by, Roles: roles}
 	case "raise":

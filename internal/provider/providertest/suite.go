@@ -15,6 +15,7 @@ import (
 	"github.com/google/go-cmp/cmp/cmpopts"
 
 	replies "github.com/espalier-run/espalier/internal/contract"
+	"github.com/espalier-run/espalier/internal/journal"
 	"github.com/espalier-run/espalier/internal/provider"
 	"github.com/espalier-run/espalier/internal/schema"
 )
@@ -24,7 +25,7 @@ type Subject struct {
 	Model provider.Model
 	// Offline is the expected Reply.Offline; "" for a real model. An offline
 	// model must always send the same reply to the same request.
-	Offline string
+	Offline journal.Offline
 	// NoTools is set if the model never calls a tool.
 	NoTools bool
 	// Failures are requests that fail, with the expected errors.

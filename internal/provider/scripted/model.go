@@ -9,6 +9,7 @@ import (
 
 	"github.com/espalier-run/espalier/internal/diag"
 	"github.com/espalier-run/espalier/internal/ir"
+	"github.com/espalier-run/espalier/internal/journal"
 	"github.com/espalier-run/espalier/internal/provider"
 )
 
@@ -74,7 +75,7 @@ func (m model) play(ctx context.Context, req provider.Request, e *entry, yield f
 
 // answer returns the entry as a reply. An entry with tool calls repeats them until the conversation contains them.
 func (e *entry) answer(req provider.Request) provider.Reply {
-	out := provider.Reply{Stop: provider.Done, Usage: e.usage, Model: Name, Offline: Name}
+	out := provider.Reply{Stop: provider.Done, Usage: e.usage, Model: Name, Offline: journal.OfflineScripted}
 	if e.thinking != "" {
 		out.Blocks = append(out.Blocks, provider.Block{Type: provider.Thinking, Text: e.thinking})
 	}

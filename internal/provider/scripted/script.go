@@ -10,6 +10,7 @@ import (
 
 	"github.com/espalier-run/espalier/internal/diag"
 	"github.com/espalier-run/espalier/internal/ir"
+	"github.com/espalier-run/espalier/internal/journal"
 	"github.com/espalier-run/espalier/internal/provider"
 	"github.com/espalier-run/espalier/internal/source"
 	"github.com/espalier-run/espalier/internal/text"
@@ -18,7 +19,7 @@ import (
 )
 
 // Name is the model and provider name of scripted replies.
-const Name = "scripted"
+const Name = string(journal.OfflineScripted)
 
 // Script is a parsed script.
 type Script struct {

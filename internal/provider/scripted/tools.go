@@ -9,6 +9,7 @@ import (
 
 	"github.com/espalier-run/espalier/internal/diag"
 	"github.com/espalier-run/espalier/internal/ir"
+	"github.com/espalier-run/espalier/internal/journal"
 	"github.com/espalier-run/espalier/internal/provider"
 	"github.com/espalier-run/espalier/internal/tool"
 	"github.com/espalier-run/espalier/internal/xslices"
@@ -60,7 +61,7 @@ func (t scriptedTool) Call(ctx context.Context, c tool.Call) (tool.Result, error
 	if e.fail != nil {
 		return tool.Result{}, &tool.Error{Class: ir.Class(e.fail.class), Message: e.fail.message}
 	}
-	return tool.Result{Output: e.output, IsError: e.isError, Offline: Name}, nil
+	return tool.Result{Output: e.output, IsError: e.isError, Offline: journal.OfflineScripted}, nil
 }
 
 // holds reports whether input contains wanted: all its members with their values, at any depth. Lists have to be equal.

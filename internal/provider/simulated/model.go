@@ -14,14 +14,15 @@ import (
 
 	"github.com/espalier-run/espalier/internal/contract"
 	"github.com/espalier-run/espalier/internal/ir"
+	"github.com/espalier-run/espalier/internal/journal"
 	"github.com/espalier-run/espalier/internal/jsonfast"
 	"github.com/espalier-run/espalier/internal/price"
 	"github.com/espalier-run/espalier/internal/provider"
 	"github.com/espalier-run/espalier/internal/schema"
 )
 
-// Name is the model name of replies, and the value of their Offline field.
-const Name = "simulated"
+// Name is the model name of replies.
+const Name = string(journal.OfflineSimulated)
 
 // Model generates replies. The zero value is ready to use.
 type Model struct {
@@ -40,7 +41,7 @@ func (m Model) Generate(ctx context.Context, req provider.Request) iter.Seq2[pro
 			yield(provider.Chunk{}, err)
 			return
 		}
-		reply.Model, reply.Offline = Name, Name
+		reply.Model, reply.Offline = Name, journal.OfflineSimulated
 		provider.Play(ctx, req, reply)(yield)
 	}
 }

@@ -7,7 +7,6 @@ import (
 	"github.com/espalier-run/espalier/internal/auditevent"
 	"github.com/espalier-run/espalier/internal/ir"
 	"github.com/espalier-run/espalier/internal/journal"
-	"github.com/espalier-run/espalier/internal/plan"
 	"github.com/espalier-run/espalier/internal/report"
 )
 
@@ -43,10 +42,10 @@ func (p *projector) gateOpened(ev *report.Event, f *fields) error {
 	}
 	switch x.Kind {
 	case journal.GatePerson:
-		f.text("method", plan.MethodPerson)
+		f.text("method", string(journal.MethodPerson))
 		question(f, ev.Step)
 	case journal.GateToolCall:
-		f.text("method", plan.MethodPerson)
+		f.text("method", string(journal.MethodPerson))
 		f.text("question", callQuestion)
 		f.text("call", x.Call)
 	}
@@ -72,7 +71,7 @@ func approvers(f *fields, a *ir.Approvers) {
 func (p *projector) gateApproved(ev *report.Event, f *fields) error {
 	x := ev.Fact.(journal.GateApproved)
 	f.flag("not_a_step", !isStep(ev))
-	f.text("method", x.Method)
+	f.text("method", string(x.Method))
 	f.freeText("evidence", x.Note)
 	f.text("digest", x.Digest)
 	f.text("actor_kind", kindOf(x.Method))
@@ -171,7 +170,7 @@ func gateDecidedName(ev *report.Event) string {
 	case gate == nil && ev.Outcome == journal.OutcomeRerun, gate != nil && gate.Kind == journal.GateOutcome:
 		return auditevent.UnknownOutcomeDecided
 	case gate != nil && gate.Kind == journal.GateEvent:
-		if ev.Verdict().Method == plan.MethodTimeout {
+		if ev.Verdict().Method == journal.MethodTimeout {
 			return ""
 		}
 		return auditevent.WaitpointPassed
@@ -187,7 +186,7 @@ func (p *projector) gateDecided(ev *report.Event, f *fields) error {
 	switch gateDecidedName(ev) {
 	case auditevent.UnknownOutcomeDecided:
 		f.text("result", string(x.Outcome))
-		f.text("method", x.Method)
+		f.text("method", string(x.Method))
 		f.freeText("evidence", x.Note)
 		return nil
 	case auditevent.WaitpointPassed:
@@ -224,22 +223,22 @@ func (p *projector) verdict(ev *report.Event, f *fields) {
 
 // answered adds how a question was answered, by whom, and why.
 func answered(f *fields, x *journal.GateDecided) {
-	f.text("method", x.Method)
+	f.text("method", string(x.Method))
 	f.freeText("evidence", x.Note)
 	f.text("digest", x.Digest)
 	f.texts("actor_roles", x.Roles)
-	if x.Method == plan.MethodTimeout {
+	if x.Method == journal.MethodTimeout {
 		f.text("actor", clock)
 	}
 	f.text("actor_kind", kindOf(x.Method))
 }
 
 // kindOf returns what has decided by a method.
-func kindOf(method string) string {
+func kindOf(method journal.Method) string {
 	switch method {
-	case plan.MethodTimeout:
+	case journal.MethodTimeout:
 		return clock
-	case plan.MethodAutoApprove:
+	case journal.MethodAutoApprove:
 		return program
 	}
 	return person
@@ -278,17 +277,17 @@ func (p *projector) gateJudged(ev *report.Event, f *fields) error {
 		return err
 	}
 	var value struct {
-		Method   string `json:"method"`
-		Actor    string `json:"actor"`
-		Evidence string `json:"evidence"`
+		Method   journal.Method `json:"method"`
+		Actor    string         `json:"actor"`
+		Evidence string         `json:"evidence"`
 	}
 	if err := json.Unmarshal(raw, &value); err != nil {
 		return err
 	}
 	f.text("result", result(judgements[ev.Outcome], ev.Outcome))
-	f.text("method", value.Method)
+	f.text("method", string(value.Method))
 	f.text("actor", value.Actor)
-	if value.Method == plan.MethodCritic {
+	if value.Method == journal.MethodCritic {
 		f.text("actor_kind", agent)
 	} else {
 		f.text("actor_kind", program)

@@ -28,8 +28,8 @@ type PrettyOptions struct {
 	Zone  *time.Location // of times; nil is UTC
 	// Titles are labels of steps whose names are generated, by name.
 	Titles map[string]string
-	// Offline is "simulated" or "scripted" if the run does not call real models.
-	Offline string
+	// Offline is set if the run does not call real models.
+	Offline journal.Offline
 }
 
 // Pretty prints an audit log for people: what happened, who decided on what
@@ -228,7 +228,7 @@ func who(d data) string {
 	if method := d.text(actorMethod); method != "" {
 		about = append(about, method)
 	}
-	if d.text("method") == plan.MethodAutoApprove && name != plan.AutoApprove {
+	if d.text("method") == string(journal.MethodAutoApprove) && name != plan.AutoApprove {
 		about = append(about, plan.AutoApprove)
 	}
 	if claimed := d.text("actor_claimed"); claimed != "" {
@@ -345,7 +345,7 @@ func (p *printer) runStart(r *Record, d data) (report.Color, string) {
 		return report.Bold, text + ", called by run " + r.ParentRunID
 	}
 	if p.o.Offline != "" {
-		text += ", " + p.o.Offline
+		text += ", " + string(p.o.Offline)
 	}
 	return report.Bold, text + ", started by " + who(d)
 }

@@ -439,7 +439,7 @@ func modelCall(f *fields, ev *report.Event, r *journal.Reply) {
 	f.text("agent", ev.Step.Agent)
 	f.text("model", r.Model)
 	f.text("stop", r.Stop)
-	f.text("offline", r.Offline)
+	f.text("offline", string(r.Offline))
 	f.number("input_tokens", ev.Usage.InputTokens)
 	f.number("output_tokens", ev.Usage.OutputTokens)
 	f.nonZero("cache_read_tokens", r.Usage.CacheRead)
@@ -460,7 +460,7 @@ func modelError(f *fields, ev *report.Event, x *journal.ModelRetry) {
 func toolCall(f *fields, ev *report.Event, t *journal.ToolUse) {
 	f.text("tool", t.Name)
 	f.text("call_id", t.CallID)
-	f.text("offline", t.Offline)
+	f.text("offline", string(t.Offline))
 	f.text("reported_by", t.Fidelity)
 	f.freeText("error", t.Error)
 	f.text("error_class", string(t.Class))

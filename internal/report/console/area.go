@@ -75,7 +75,7 @@ func (p *Progress) headline(now time.Time, width int, s *Style) string {
 	}
 	parts = append(parts, report.Duration(p.elapsed(now)))
 	if p.offline != "" { // early, so that a narrow screen does not cut it
-		parts = append(parts, p.offline)
+		parts = append(parts, string(p.offline))
 	}
 	name := report.Shorten(report.Clean(p.name), max(width/2, 1))
 	room := width - report.Width(name) - 4
@@ -264,7 +264,7 @@ func (p *Progress) Summary(s Style) []string {
 		}
 	}
 	if p.exhaustedBudget != "" {
-		n := Notice{asks: journal.AskBudget, Budget: p.exhaustedBudget, root: p.run, limits: p.in.Budget(0).Limits}
+		n := Notice{For: journal.AskBudget, Budget: p.exhaustedBudget, root: p.run, limits: p.in.Budget(0).Limits}
 		n.needs, n.left = p.shortfall(n.Budget)
 		lines = append(lines, waitLines(&s, p.name, &n, report.Bold, width)...)
 	}

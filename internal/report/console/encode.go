@@ -13,6 +13,7 @@ import (
 // and the terminal of the client formats it.
 type wire struct {
 	Notice
+	For      string          `json:"for,omitempty"` // as clients of version 0.2 know it
 	Asks     journal.AskKind `json:"asks,omitempty"`
 	Place    string          `json:"place,omitempty"`
 	Root     journal.RunID   `json:"root,omitempty"`
@@ -27,11 +28,16 @@ type wire struct {
 	Color    report.Color    `json:"color,omitempty"`
 }
 
+// formerAsks are the names that version 0.2 has for what waits are for, where they differ.
+var formerAsks = map[journal.AskKind]string{
+	journal.AskToolApproval: "approval", journal.AskInput: "event", journal.AskOutcome: "decision",
+}
+
 // Encode returns a notice for [Decode], which may be in another process.
 func Encode(n *Notice) ([]byte, error) {
 	return json.Marshal(wire{
-		*n, n.asks, n.place, n.root, n.limits, n.needs, n.left, n.printed, n.next, n.quiet, n.repeats, n.markedFailed,
-		n.color,
+		*n, cmp.Or(formerAsks[n.For], string(n.For)), n.For, n.place, n.root, n.limits, n.needs, n.left, n.printed,
+		n.next, n.quiet, n.repeats, n.markedFailed, n.color,
 	})
 }
 
@@ -42,10 +48,10 @@ func Decode(raw []byte) (*Notice, error) {
 		return nil, err
 	}
 	n := w.Notice
-	if w.Asks == "" { // of a server before it had these kinds
-		w.Asks = cmp.Or(map[string]journal.AskKind{"decision": journal.AskOutcome}[n.For], journal.AskKind(n.For))
+	if n.For = w.Asks; n.For == "" { // of a server of version 0.2
+		n.For = cmp.Or(map[string]journal.AskKind{"decision": journal.AskOutcome}[w.For], journal.AskKind(w.For))
 	}
-	n.asks, n.place, n.root, n.limits, n.needs, n.left = w.Asks, w.Place, w.Root, w.Limits, w.Needs, w.Left
+	n.place, n.root, n.limits, n.needs, n.left = w.Place, w.Root, w.Limits, w.Needs, w.Left
 	n.printed, n.next = w.Printed, w.NextName
 	n.quiet, n.repeats, n.markedFailed, n.color = w.Quiet, w.Repeats, w.Badly, w.Color
 	return &n, nil

@@ -133,15 +133,17 @@ func TestToolCallWaitsForApproval(t *testing.T) {
 		want    string
 	}{
 		{
-			journal.GateDecided{Method: plan.MethodPerson, Reason: plan.ReasonApproved, By: journal.Actor{User: "kim"}},
+			journal.GateDecided{
+				Method: journal.MethodPerson, Reason: plan.ReasonApproved, By: journal.Actor{User: "kim"},
+			},
 			"ok", "send  call to mail.send approved by kim",
 		},
 		{
-			journal.GateDecided{Method: plan.MethodPerson, Reason: plan.ReasonDenied, Note: "not today"},
+			journal.GateDecided{Method: journal.MethodPerson, Reason: plan.ReasonDenied, Note: "not today"},
 			"rejected", "send  call to mail.send rejected: not today",
 		},
 		{
-			journal.GateDecided{Method: plan.MethodTimeout, Reason: plan.ReasonTimedOut},
+			journal.GateDecided{Method: journal.MethodTimeout, Reason: plan.ReasonTimedOut},
 			"failed", "send  call to mail.send timed out",
 		},
 	} {
@@ -163,7 +165,7 @@ func TestToolCallWaitsForApproval(t *testing.T) {
 	}
 }
 
-// The command that is shown answers the gate: a person's reply needs a text. The --json output calls both an event.
+// The command that is shown answers the gate: a person's reply needs a text. The --json output has the kinds of the API.
 func TestReplyOfAPersonIsSentWithText(t *testing.T) {
 	for text, want := range map[bool]string{
 		false: "send  waiting for event answer: espalier signal 11111111 answer",
@@ -177,11 +179,11 @@ func TestReplyOfAPersonIsSentWithText(t *testing.T) {
 		s.take(journal.GateOpened{Place: work.Place, Kind: journal.GateEvent, Event: "answer"})
 		s.expectLines(want)
 		s.expectArea("? " + want)
-		if s.last.For != "event" {
-			t.Errorf("%q in JSON", s.last.For)
+		if kind := journal.GateEvent.Asks(text); s.last.For != kind {
+			t.Errorf("%q in JSON, want %q", s.last.For, kind)
 		}
 		s.take(journal.GateDecided{
-			Place: work.Place, Outcome: journal.OutcomeOK, Method: plan.MethodEvent, Event: "answer",
+			Place: work.Place, Outcome: journal.OutcomeOK, Method: journal.MethodEvent, Event: "answer",
 			By: journal.Actor{User: "kim"},
 		})
 		s.expectLines("send  event answer received from kim")
@@ -324,7 +326,7 @@ func TestCostBudgetIsTooSmallForNextCall(t *testing.T) {
 	limit := int64(2_000_000)
 	s := play(t, journal.RunStarted{Name: "flow", Budget: &journal.Limits{MicroDollars: &limit}},
 		journal.TaskStarted{TaskID: work, Kind: "agent"})
-	wait := journal.BudgetWait{TaskID: work, N: 1, Budget: plan.BudgetMoney}
+	wait := journal.BudgetWait{TaskID: work, N: 1, Budget: ir.BudgetMoney}
 	wait.Amount.MicroDollars = 2_750_000
 	s.take(wait)
 	s.expectLines("send  paused: the next model call may cost $2.75, and $2.00 of the cost budget is left")
@@ -346,9 +348,9 @@ func TestCostBudgetIsShown(t *testing.T) {
 	s.expectArea("$1.50 of $2.00 left")
 	s.expectArea("59.0 s of 1 min left")
 	s.expectArea("▸ send  1.0 s · $0.50")
-	s.take(journal.BudgetWait{TaskID: work, N: 1, Budget: plan.BudgetMoney})
+	s.take(journal.BudgetWait{TaskID: work, N: 1, Budget: ir.BudgetMoney})
 	s.expectLines("send  paused: cost budget ($2.00) exhausted")
-	s.take(journal.BudgetRaised{Budget: plan.BudgetMoney, To: 3_000_000})
+	s.take(journal.BudgetRaised{Budget: ir.BudgetMoney, To: 3_000_000})
 	s.expectLines("flow  cost budget raised to $3.00")
 	s.take(journal.TaskEnded{TaskID: work, Outcome: "ok", Final: true}, journal.RunFinished{Outcome: "ok"})
 	s.expectLines("send  done in 0 ms, $0.50", "flow  finished in 0 ms, 1 step, $0.50")

@@ -15,7 +15,6 @@ import (
 	"github.com/espalier-run/espalier/internal/plan"
 	"github.com/espalier-run/espalier/internal/price"
 	"github.com/espalier-run/espalier/internal/report"
-	"github.com/espalier-run/espalier/internal/shell"
 )
 
 // Event names what a Notice reports. The names are part of the --json output.
@@ -53,11 +52,6 @@ const (
 // kindDecision is the kind of steps that only choose the next one.
 const kindDecision = "decision"
 
-// jsonAsks are the names in the --json output of what waits are for, where they differ from those of the kinds.
-var jsonAsks = map[journal.AskKind]string{
-	journal.AskToolApproval: "approval", journal.AskInput: "event", journal.AskOutcome: "decision",
-}
-
 // Notice is one thing that happened. Its JSON is a line of the --json output, without empty fields.
 type Notice struct {
 	Seq       journal.Seq     `json:"seq"` // in the journal
@@ -81,49 +75,43 @@ type Notice struct {
 	Millis     int64  `json:"ms,omitempty"` // duration
 	Tokens     int64  `json:"tokens,omitempty"`
 	// MicroDollars is the cost in millionths of a dollar.
-	MicroDollars int64        `json:"micro_dollars,omitempty"`
-	Steps        int64        `json:"steps,omitempty"`   // of a run, so far
-	Lost         journal.Lost `json:"lost,omitzero"`     // share of a run's usage for model calls without a reply
-	Offline      string       `json:"offline,omitempty"` // simulated or scripted: no real model answered
-	Model        string       `json:"model,omitempty"`
-	Tool         string       `json:"tool,omitempty"`
-	Done         float64      `json:"done,omitempty"`    // progress of a tool
-	Total        float64      `json:"total,omitempty"`   // 0 if unknown
-	Script       string       `json:"script,omitempty"`  // a file of the project
-	Command      string       `json:"command,omitempty"` // that runs it
-	Attempt      int          `json:"attempt,omitempty"` // the next one, from 1
-	Attempts     int          `json:"attempts,omitempty"`
-	For          string       `json:"for,omitempty"`    // what the wait is for
-	Step         string       `json:"step,omitempty"`   // as approve, reject, --decide and --from take it
-	Branch       string       `json:"branch,omitempty"` // that a decision has chosen
-	Next         string       `json:"next,omitempty"`   // step that it leads to
-	Signal       string       `json:"signal,omitempty"`
-	Budget       string       `json:"budget,omitempty"`
-	To           int64        `json:"to,omitempty"` // the new limit
-	Due          Time         `json:"due,omitzero"`
-	By           string       `json:"by,omitempty"`      // operating-system user
-	Claimed      string       `json:"claimed,omitempty"` // name that the user claims
-	Note         string       `json:"note,omitempty"`
-	Variable     string       `json:"variable,omitempty"`
+	MicroDollars int64           `json:"micro_dollars,omitempty"`
+	Steps        int64           `json:"steps,omitempty"`   // of a run, so far
+	Lost         journal.Lost    `json:"lost,omitzero"`     // share of a run's usage for model calls without a reply
+	Offline      journal.Offline `json:"offline,omitempty"` // set if no real model answered
+	Model        string          `json:"model,omitempty"`
+	Tool         string          `json:"tool,omitempty"`
+	Done         float64         `json:"done,omitempty"`    // progress of a tool
+	Total        float64         `json:"total,omitempty"`   // 0 if unknown
+	Script       string          `json:"script,omitempty"`  // a file of the project
+	Command      string          `json:"command,omitempty"` // that runs it
+	Attempt      int             `json:"attempt,omitempty"` // the next one, from 1
+	Attempts     int             `json:"attempts,omitempty"`
+	For          journal.AskKind `json:"for,omitempty"`    // what the wait is for
+	Step         string          `json:"step,omitempty"`   // as approve, reject, --decide and --from take it
+	Branch       string          `json:"branch,omitempty"` // that a decision has chosen
+	Next         string          `json:"next,omitempty"`   // step that it leads to
+	Signal       string          `json:"signal,omitempty"`
+	Budget       string          `json:"budget,omitempty"`
+	To           int64           `json:"to,omitempty"` // the new limit
+	Due          Time            `json:"due,omitzero"`
+	By           string          `json:"by,omitempty"`      // operating-system user
+	Claimed      string          `json:"claimed,omitempty"` // name that the user claims
+	Note         string          `json:"note,omitempty"`
+	Variable     string          `json:"variable,omitempty"`
 	// From is the run that this one continues, at Step.
 	From journal.RunID `json:"from_run_id,omitempty"`
 
-	color        report.Color    // of the step; see placeColor
-	asks         journal.AskKind // what the wait is for
-	place        string          // path with the calling steps and the iteration
-	root         journal.RunID   // the run that commands name
-	limits       journal.Limits  // of the run that waits for budget
-	needs, left  int64           // what the request that waits for budget needs, and what is left
-	printed      string          // output of a command
-	next         string          // name of Next, as people know it
-	quiet        bool            // another notice of the same event is more precise
-	repeats      bool            // the line of a step has the same error
-	markedFailed bool            // it is an end that the author marked as a failure
-}
-
-// setAsks sets what the wait is for.
-func (n *Notice) setAsks(kind journal.AskKind) {
-	n.asks, n.For = kind, cmp.Or(jsonAsks[kind], string(kind))
+	color        report.Color   // of the step; see placeColor
+	place        string         // path with the calling steps and the iteration
+	root         journal.RunID  // the run that commands name
+	limits       journal.Limits // of the run that waits for budget
+	needs, left  int64          // what the request that waits for budget needs, and what is left
+	printed      string         // output of a command
+	next         string         // name of Next, as people know it
+	quiet        bool           // another notice of the same event is more precise
+	repeats      bool           // the line of a step has the same error
+	markedFailed bool           // it is an end that the author marked as a failure
 }
 
 // Time is a time whose JSON is RFC 3339 in UTC with milliseconds.
@@ -174,7 +162,7 @@ func (s *Style) moment(t, at Time) string {
 func (n *Notice) Remark(s Style) string {
 	if n.Event == ModelReplied {
 		model := n.Model
-		if model == n.Offline { // the last part says so
+		if model == string(n.Offline) { // the last part says so
 			model = "model"
 		}
 		parts := spent([]string{model + " replied: " + tokens(n.Tokens)}, 0, n.MicroDollars, n.Offline)
@@ -342,7 +330,7 @@ func (n *Notice) toolFinished() (string, report.Color) {
 	case n.Error != "":
 		text, color = "tool "+n.Tool+" failed: "+n.Error, report.Amber
 	case n.Offline != "":
-		text += ", " + n.Offline
+		text += ", " + string(n.Offline)
 	}
 	return text, color
 }
@@ -392,7 +380,7 @@ func (n *Notice) sums() string {
 }
 
 // spent appends the cost to parts, as far as there is one.
-func spent(parts []string, used, micro int64, offline string) []string {
+func spent(parts []string, used, micro int64, offline journal.Offline) []string {
 	if used > 0 {
 		parts = append(parts, tokens(used))
 	}
@@ -400,7 +388,7 @@ func spent(parts []string, used, micro int64, offline string) []string {
 		parts = append(parts, price.Spent(micro))
 	}
 	if offline != "" {
-		parts = append(parts, offline)
+		parts = append(parts, string(offline))
 	}
 	return parts
 }
@@ -503,7 +491,7 @@ func exhausted(budget string, limits *journal.Limits, next, left int64) string {
 		return "paused: " + journal.BudgetWords(budget) + " exhausted"
 	}
 	figure := report.BudgetFigure(budget, *limit)
-	if budget == plan.BudgetDeadline {
+	if budget == ir.BudgetDeadline {
 		figure = report.Duration(time.Duration(*limit) * time.Second)
 	}
 	return fmt.Sprintf("paused: %s (%s) exhausted", journal.BudgetWords(budget), figure)
@@ -523,29 +511,24 @@ const beforeRemark = "   "
 
 // waitsFor is waits in two parts; the command may be empty.
 func (n *Notice) waitsFor(s *Style) (what, command string) {
-	run := n.root.Short()
-	switch n.asks {
-	case journal.AskApproval, journal.AskToolApproval:
-		if what = "waiting for approval"; n.Tool != "" {
-			what += " to call " + n.Tool
-		}
-		command = fmt.Sprintf("approve %s %s", run, shell.Word(journal.LocalName(n.Step)))
-	case journal.AskEvent:
-		what, command = "waiting for event "+n.Signal, fmt.Sprintf("signal %s %s", run, n.Signal)
-	case journal.AskInput:
-		what, command = "waiting for a reply", fmt.Sprintf("signal %s %s --text TEXT", run, n.Signal)
-	case journal.AskOutcome:
-		what = "waiting for a decision"
-		command = fmt.Sprintf("resume %s --decide %s%s(instead of rerun: skip, fail or result=JSON)", run,
-			shell.Word(journal.LocalID(n.Step)+"=rerun"), beforeRemark)
-	case journal.AskBudget:
+	step := journal.LocalName(n.Step)
+	if n.For == journal.AskOutcome {
+		step = journal.LocalID(n.Step)
+	}
+	ask := report.AskOf(n.For, n.root, step, n.Signal)
+	what, command = ask.Waiting, ask.Command
+	switch {
+	case n.For == journal.AskEvent:
+		what += " " + n.Signal
+	case n.For == journal.AskBudget:
 		what = exhausted(n.Budget, &n.limits, n.needs, n.left) // the end of the command says which limit suffices
+	case n.Tool != "":
+		what += " to call " + n.Tool
+	case ask.Remark != "":
+		command += beforeRemark + ask.Remark
 	}
 	if !n.Due.IsZero() { // before the command, which is there to be copied
 		what += " until " + s.moment(n.Due, n.At)
-	}
-	if command != "" {
-		command = "espalier " + command
 	}
 	return what, command
 }
@@ -554,11 +537,11 @@ func (n *Notice) waitsFor(s *Style) (what, command string) {
 func (n *Notice) decided() (string, report.Color) {
 	text, color, before := string(n.Outcome), report.Green, " by "
 	switch {
-	case n.Reason == plan.MethodTimeout:
+	case n.Reason == string(journal.MethodTimeout):
 		text, color = "timed out", report.Red
-	case n.asks == journal.AskEvent, n.asks == journal.AskInput:
+	case n.For == journal.AskEvent, n.For == journal.AskInput:
 		text, before = "event "+n.Signal+" received", " from "
-	case n.asks == journal.AskOutcome:
+	case n.For == journal.AskOutcome:
 		text = "decided: " + report.ResolutionWords(n.Outcome)
 	case n.Outcome == journal.OutcomeOK:
 		text = "approved"

@@ -21,7 +21,7 @@ type Progress struct {
 
 	name            string
 	started         journal.Millis
-	offline         string
+	offline         journal.Offline
 	paused          bool
 	stopping        bool
 	exhaustedBudget string // the budget that is exhausted
@@ -42,7 +42,7 @@ type active struct {
 	step    *report.Step
 	tokens  int64
 	cost    int64 // in millionths of a dollar
-	offline string
+	offline journal.Offline
 	tools   []*running
 	again   journal.Millis // time of the next call of a model that failed
 	wait    *Notice
@@ -368,7 +368,7 @@ func (p *Progress) modelReplied(ev *report.Event, a *active) {
 }
 
 // answeredOffline notes what has answered instead of a model or a tool. A real answer does not take the note back.
-func (p *Progress) answeredOffline(a *active, offline string) {
+func (p *Progress) answeredOffline(a *active, offline journal.Offline) {
 	if offline != "" {
 		a.offline, p.offline = offline, offline
 	}
@@ -443,7 +443,7 @@ func (p *Progress) gateOpened(ev *report.Event, a *active) {
 
 // about sets what the open gate of a step asks for.
 func (n *Notice) about(s *report.Step) {
-	if n.setAsks(s.Asks()); n.asks == journal.AskToolApproval {
+	if n.For = s.Asks(); n.For == journal.AskToolApproval {
 		n.Tool = cmp.Or(asked(s.Gate.Shows["tool"]), "a tool")
 	}
 }
@@ -452,7 +452,7 @@ func (n *Notice) about(s *report.Step) {
 func (p *Progress) gateDecided(ev *report.Event, a *active) {
 	x, d := ev.Fact.(journal.GateDecided), ev.Verdict()
 	n := p.add(ev, WaitFinished)
-	n.Outcome, n.Reason, n.Note, n.Signal = x.Outcome, x.Method, x.Note, x.Event
+	n.Outcome, n.Reason, n.Note, n.Signal = x.Outcome, string(x.Method), x.Note, x.Event
 	n.about(ev.Step)
 	if n.Tool != "" { // the task runs on in any case
 		n.Outcome = callOutcomes[d.Answer]
@@ -491,7 +491,7 @@ func (p *Progress) budgetWaiting(ev *report.Event) {
 func (p *Progress) budgetExhausted(ev *report.Event, budget string) *Notice {
 	p.exhaustedBudget = budget
 	n := p.add(ev, WaitStarted)
-	n.setAsks(journal.AskBudget)
+	n.For = journal.AskBudget
 	n.Budget, n.limits = budget, p.in.Budget(ev.At).Limits
 	n.needs, n.left = p.shortfall(budget)
 	return n
@@ -508,7 +508,7 @@ func (p *Progress) shortfall(budget string) (next, left int64) {
 // deadlineReached shows that the run has used up its time.
 func (p *Progress) deadlineReached(ev *report.Event) {
 	if ev.Fact.(journal.TimerFired).Run {
-		p.budgetExhausted(ev, plan.BudgetDeadline)
+		p.budgetExhausted(ev, ir.BudgetDeadline)
 	}
 }
 

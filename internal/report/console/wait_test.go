@@ -16,19 +16,19 @@ func TestWaitPutsLongCommandsOnTheirOwnLine(t *testing.T) {
 		width int
 		want  []string
 	}{
-		{"ok", Notice{asks: journal.AskApproval, Step: "ok", root: id}, 79, []string{
+		{"ok", Notice{For: journal.AskApproval, Step: "ok", root: id}, 79, []string{
 			"  ? ok  waiting for approval: espalier approve cd24ce57 ok",
 		}},
-		{"gate of draft", Notice{asks: journal.AskApproval, Step: "draft", root: id}, 60, []string{
+		{"gate of draft", Notice{For: journal.AskApproval, Step: "draft", root: id}, 60, []string{
 			"  ? gate of draft  waiting for approval:",
 			"      espalier approve cd24ce57 draft",
 		}},
-		{"work", Notice{asks: journal.AskOutcome, Step: "work", root: id}, 79, []string{
+		{"work", Notice{For: journal.AskOutcome, Step: "work", root: id}, 79, []string{
 			"  ? work  waiting for a decision:",
 			"      espalier resume cd24ce57 --decide work=rerun",
 			"      (instead of rerun: skip, fail or result=JSON)",
 		}},
-		{"work", Notice{asks: journal.AskOutcome, Step: "work", root: id}, uncut, []string{
+		{"work", Notice{For: journal.AskOutcome, Step: "work", root: id}, uncut, []string{
 			"  ? work  waiting for a decision: espalier resume cd24ce57 --decide work=rerun   " +
 				"(instead of rerun: skip, fail or result=JSON)",
 		}},

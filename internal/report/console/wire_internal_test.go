@@ -1,6 +1,7 @@
 package console
 
 import (
+	"encoding/json"
 	"reflect"
 	"testing"
 	"time"
@@ -13,7 +14,7 @@ func TestNoticesKeepEverythingBetweenProcesses(t *testing.T) {
 	steps := int64(3)
 	n := Notice{
 		Seq: 1, At: Time{time.UnixMilli(1_772_000_000_000).UTC()}, Event: "budget", Budget: "cost",
-		color: "35", asks: journal.AskBudget, place: "a", root: "r", limits: journal.Limits{Steps: &steps}, needs: 5,
+		color: "35", For: journal.AskBudget, place: "a", root: "r", limits: journal.Limits{Steps: &steps}, needs: 5,
 		left: 7, printed: "p", next: "n", quiet: true, repeats: true, markedFailed: true,
 	}
 	for i, v := 0, reflect.ValueOf(n); i < v.NumField(); i++ {
@@ -41,8 +42,30 @@ func TestNoticesOfOlderServersKeepWhatTheWaitIsFor(t *testing.T) {
 		"budget": journal.AskBudget, "": "",
 	} {
 		n, err := Decode([]byte(`{"event":"wait.started","for":"` + text + `"}`))
-		if err != nil || n.asks != want {
-			t.Errorf("%q: %q, %v", text, n.asks, err)
+		if err != nil || n.For != want {
+			t.Errorf("%q: %q, %v", text, n.For, err)
+		}
+	}
+}
+
+// A client of version 0.2 reads only what the JSON output had then.
+func TestNoticesForOlderClientsHaveTheirNamesOfWaits(t *testing.T) {
+	for kind, want := range map[journal.AskKind]string{
+		journal.AskApproval: "approval", journal.AskToolApproval: "approval", journal.AskEvent: "event",
+		journal.AskInput: "event", journal.AskOutcome: "decision", journal.AskBudget: "budget", "": "",
+	} {
+		raw, err := Encode(&Notice{For: kind})
+		if err != nil {
+			t.Fatal(err)
+		}
+		var sent struct {
+			For string `json:"for"`
+		}
+		if err := json.Unmarshal(raw, &sent); err != nil || sent.For != want {
+			t.Errorf("%q is sent as %q, %v", kind, sent.For, err)
+		}
+		if n, err := Decode(raw); err != nil || n.For != kind {
+			t.Errorf("%q is read as %q, %v", kind, n.For, err)
 		}
 	}
 }

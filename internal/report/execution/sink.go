@@ -265,8 +265,8 @@ func (w *Writer) newRecord(ctx context.Context, id journal.RunID, s journal.RunS
 		return nil, err
 	}
 	r := &record{in: report.NewInterpreter(id, nil), State: State{
-		Workflow: s.Name, RunID: text(stamp.JSON), Run: string(id), StartedAt: manifest.Time(at), Status: "running",
-		Steps: []Step{}, Errors: []Error{},
+		Workflow: s.Name, RunID: text(stamp.JSON), Run: string(id), StartedAt: manifest.Time(at),
+		Status: manifest.Running, Steps: []Step{}, Errors: []Error{},
 	}}
 	r.dir = path.Join("outputs", r.Workflow, r.RunID, "execution")
 	if len(r.RunID) == 0 || strings.ContainsAny(r.RunID+s.Name, `/\`) || r.RunID == ".." || s.Name == ".." {
@@ -394,11 +394,11 @@ var handlers = map[report.EventType]func(r *record, ev *report.Event, s *Step){
 // gateDecided completes the step of an approved gate.
 func (r *record) gateDecided(ev *report.Event, s *Step) {
 	x := ev.Fact.(journal.GateDecided)
-	r.Status = "running"
+	r.Status = manifest.Running
 	switch x.Outcome {
 	case journal.OutcomeOK:
 		s.Status, s.ApprovedAt, s.ApprovedBy = manifest.Completed, r.UpdatedAt, cmp.Or(x.By.As, x.By.User)
-		if x.Method == plan.MethodAutoApprove {
+		if x.Method == journal.MethodAutoApprove {
 			s.ApprovedBy = plan.AutoApprove
 		}
 	case journal.OutcomeRejected:
@@ -415,7 +415,7 @@ func (r *record) runFinished(ev *report.Event, _ *Step) {
 	}
 	r.over, r.Current, r.Status = true, "", manifest.Completed
 	if ev.Outcome != journal.OutcomeOK {
-		r.Status = "failed"
+		r.Status = manifest.Failed
 	}
 	for i := range r.Steps {
 		if s := &r.Steps[i]; s.Status == manifest.InProgress || s.Status == manifest.Awaiting {
@@ -426,7 +426,7 @@ func (r *record) runFinished(ev *report.Event, _ *Step) {
 
 // back rewinds the record to a step.
 func (r *record) back(step string) {
-	r.over, r.Current, r.Status = false, "", "running"
+	r.over, r.Current, r.Status = false, "", manifest.Running
 	again := false
 	for i := range r.Steps {
 		if again = again || r.Steps[i].ID == gateOf(step); again {
@@ -565,7 +565,7 @@ func (r *record) generation() error {
 	if r.over {
 		m.Phases.Generation.Status, m.Phases.Generation.CompletedAt = manifest.Completed, r.UpdatedAt
 		m.Status = manifest.Generated
-		if r.Status == "failed" {
+		if r.Status == manifest.Failed {
 			m.Phases.Generation.Status, m.Status = manifest.StepFailed, manifest.Failed
 		}
 	}

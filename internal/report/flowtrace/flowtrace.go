@@ -49,8 +49,8 @@ type Attempt struct {
 	ShouldRetry bool   `json:"shouldRetry"`
 	RetryReason string `json:"retryReason,omitempty"`
 	BackoffMS   int64  `json:"backoffAppliedMs,omitempty"`
-	// Offline is "simulated" or "scripted" when no real model answered.
-	Offline string `json:"offline,omitempty"`
+	// Offline is set if no real model answered.
+	Offline journal.Offline `json:"offline,omitempty"`
 }
 
 // Policy is the retry policy of an agent.

@@ -70,8 +70,9 @@ type openStep struct {
 	ID       SpanID     `json:"id"`
 	Events   spanEvents `json:"events,omitempty"`
 	Attempts int        `json:"attempts,omitempty"`
-	Method   string     `json:"method,omitempty"` // by which a gate was decided
-	Task     *openTask  `json:"task,omitempty"`   // nil unless one is running
+	// Method is the one by which a gate was decided.
+	Method journal.Method `json:"method,omitempty"`
+	Task   *openTask      `json:"task,omitempty"` // nil unless one is running
 }
 
 // openOf returns the state of an open step; nil if it has none.
@@ -562,10 +563,11 @@ func (t *Tracer) called(task *openTask, n int, h hold, at journal.Millis, c call
 	if i := strings.IndexByte(who.Model, '/'); i > 0 {
 		by = who.Model[:i]
 	}
-	var answered, offlineBy string
+	var answered string
+	var offlineBy journal.Offline
 	if c.reply != nil {
 		answered, offlineBy = c.reply.Model, c.reply.Offline
-		by = cmp.Or(c.reply.Offline, c.reply.Provider, by)
+		by = cmp.Or(string(c.reply.Offline), c.reply.Provider, by)
 		asked = cmp.Or(asked, answered)
 	}
 	if known, ok := providers[by]; ok {

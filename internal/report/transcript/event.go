@@ -3,6 +3,8 @@ package transcript
 import (
 	"encoding/json"
 	"time"
+
+	"github.com/espalier-run/espalier/internal/journal"
 )
 
 // Type is the type of an event.
@@ -51,8 +53,8 @@ type Step struct {
 type Message struct {
 	Role   string  `json:"role"`
 	Blocks []Block `json:"blocks"`
-	// Offline is "simulated" or "scripted" when no real model answered.
-	Offline string `json:"offline,omitempty"`
+	// Offline is set if no real model answered.
+	Offline journal.Offline `json:"offline,omitempty"`
 }
 
 // Block is one piece of a message.
@@ -87,6 +89,6 @@ type Tool struct {
 	Output   json.RawMessage `json:"output"`
 	Error    string          `json:"error,omitempty"`
 	Fidelity string          `json:"fidelity"`
-	// Offline is "simulated" or "scripted" when nothing real was called.
-	Offline string `json:"offline,omitempty"`
+	// Offline is set if nothing real was called.
+	Offline journal.Offline `json:"offline,omitempty"`
 }

@@ -294,7 +294,7 @@ func (p *Printer) message(e *Event) {
 	}
 	who := m.Role
 	if m.Offline != "" {
-		who += " (" + m.Offline + ")"
+		who += " (" + string(m.Offline) + ")"
 	}
 	blocks := m.Blocks
 	if system := p.system(e, &m); system != "" {

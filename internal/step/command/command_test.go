@@ -20,6 +20,7 @@ import (
 	"github.com/espalier-run/espalier/internal/step"
 	"github.com/espalier-run/espalier/internal/step/command"
 	"github.com/espalier-run/espalier/internal/step/steptest"
+	"github.com/espalier-run/espalier/internal/stepkind/kinds"
 	"github.com/espalier-run/espalier/internal/usertest"
 )
 
@@ -87,14 +88,14 @@ func TestCommandsGetTheTraceOfTheirRun(t *testing.T) {
 	}
 }
 
-func run(t *testing.T, dir string, set steptest.Settings, with func(*step.Job)) (command.State, error) {
+func run(t *testing.T, dir string, set steptest.Settings, with func(*step.Job)) (kinds.State, error) {
 	t.Helper()
 	job := steptest.Play{Settings: set, With: with}.Job("command", dir, &steptest.Log{}, &steptest.World{})
 	if with != nil {
 		with(job)
 	}
 	result, err := (command.Runner{}).Run(t.Context(), job)
-	var left command.State
+	var left kinds.State
 	raw := result.Value
 	var failed *step.Error
 	if errors.As(err, &failed) {

@@ -21,15 +21,6 @@ import (
 	"github.com/espalier-run/espalier/internal/stepkind/kinds"
 )
 
-// State is the result of a command.
-type State struct {
-	Output   string `json:"Output"`
-	Stderr   string `json:"Stderr"`
-	ExitCode int    `json:"ExitCode"`
-	Status   string `json:"Status"`
-	Error    string `json:"Error,omitempty"`
-}
-
 // Runner runs tasks of kind "command".
 type Runner struct {
 	exec.Base[kinds.Command, settings]
@@ -68,35 +59,27 @@ func (s settings) run(ctx context.Context, job *step.Job) (step.Result, error) {
 	if err != nil {
 		return step.Result{}, err
 	}
-	state := State{
+	state := kinds.State{
 		Output: exec.Text(outcome.Stdout), Stderr: exec.Text(outcome.Stderr),
-		ExitCode: outcome.Exit, Status: "completed",
+		ExitCode: outcome.Exit, Status: kinds.StateCompleted,
 	}
 	if outcome.Exit == 0 {
 		return step.Result{Value: step.JSON(state)}, nil
 	}
-	state.Status, state.Error = "failed", failure(outcome)
+	state.Status, state.Error = kinds.StateFailed, failure(outcome)
 	return step.Result{}, &step.Error{
 		Class: ir.ClassCommand, Message: state.Error, Exit: outcome.Exit, Value: step.JSON(state),
 	}
 }
 
-// simulatedEnd returns how a command ends that leaves the given State.
+// simulatedEnd returns how a command ends that leaves the given state.
 func simulatedEnd(result json.RawMessage, output string) process.Outcome {
-	var state struct {
-		Output   *string `json:"Output"`
-		Stderr   string  `json:"Stderr"`
-		ExitCode int     `json:"ExitCode"`
-		Status   string  `json:"Status"`
-	}
+	state := kinds.State{Output: output}
 	_ = json.Unmarshal(result, &state) // it matches the contract
-	if state.Output != nil {
-		output = *state.Output
-	}
-	if state.ExitCode == 0 && state.Status == "failed" {
+	if state.ExitCode == 0 && state.Status == kinds.StateFailed {
 		state.ExitCode = 1
 	}
-	return process.Outcome{Stdout: []byte(output), Stderr: []byte(state.Stderr), Exit: state.ExitCode}
+	return process.Outcome{Stdout: []byte(state.Output), Stderr: []byte(state.Stderr), Exit: state.ExitCode}
 }
 
 // failure returns what a command wrote to standard error, or else how it ended.

@@ -8,6 +8,7 @@ import (
 	"github.com/espalier-run/espalier/internal/provider"
 	"github.com/espalier-run/espalier/internal/step"
 	"github.com/espalier-run/espalier/internal/step/chat"
+	"github.com/espalier-run/espalier/internal/stepkind/kinds"
 )
 
 // turn is one turn of a dialog: what it adds to the conversation, and what it cost. A run stores
@@ -65,7 +66,7 @@ func (s settings) addTurn(out *state, before *dialog, transcript *chat.Transcrip
 	}}
 	out.charge(before)
 	if s.MaxTurns == 0 || before.turns+1 < s.MaxTurns {
-		out.Status, out.Conversation, out.Session = waiting, nil, chat.Session{}
+		out.Status, out.Conversation, out.Session = kinds.StateWaiting, nil, chat.Session{}
 	}
 }
 

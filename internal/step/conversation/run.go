@@ -16,11 +16,7 @@ import (
 
 // state is the result of the step.
 type state struct {
-	Output       string             `json:"Output"`
-	Stderr       string             `json:"Stderr"`
-	ExitCode     int                `json:"ExitCode"`
-	Status       string             `json:"Status"`
-	Error        string             `json:"Error,omitempty"`
+	kinds.State
 	Response     json.RawMessage    `json:"Response"`
 	JSON         json.RawMessage    `json:"JSON,omitempty"`
 	TokensUsed   int64              `json:"TokensUsed"`
@@ -31,13 +27,6 @@ type state struct {
 	Session      chat.Session       `json:"Session,omitzero"`
 	Turns        []turn             `json:"Turns,omitzero"` // that a task adds to a dialog
 }
-
-// The statuses of a state.
-const (
-	completed = "completed"
-	waiting   = "waiting" // for the person's next text
-	failed    = "failed"
-)
 
 // Runner runs tasks of kind "conversation".
 type Runner struct {
@@ -138,7 +127,7 @@ func withReply(err error, transcript *chat.Transcript) error {
 		len(messages) == 0 || messages[len(messages)-1].Role != provider.Assistant {
 		return err
 	}
-	out := newState(failed, transcript)
+	out := newState(kinds.StateFailed, transcript)
 	out.ExitCode, out.Stderr, out.Error = -1, failure.Message, failure.Message
 	for _, b := range messages[len(messages)-1].Blocks {
 		out.Output += b.Text
@@ -157,15 +146,15 @@ func withSkills(skills []kinds.ConversationSkill, prompt string) string {
 	return b.String() + prompt
 }
 
-func newState(status string, t *chat.Transcript) state {
+func newState(status kinds.StateStatus, t *chat.Transcript) state {
 	return state{
-		Status: status, Response: json.RawMessage("{}"), Estimated: t.Estimated,
+		State: kinds.State{Status: status}, Response: json.RawMessage("{}"), Estimated: t.Estimated,
 		TokensInput: t.Usage.Input, TokensOutput: t.Usage.Output, TokensUsed: t.Usage.Input + t.Usage.Output,
 	}
 }
 
 func (s settings) state(value json.RawMessage, transcript *chat.Transcript) state {
-	out := newState(completed, transcript)
+	out := newState(kinds.StateCompleted, transcript)
 	if s.Format == "json" {
 		out.Output, out.JSON = string(value), value
 	} else if json.Unmarshal(value, &out.Output) != nil {

@@ -52,20 +52,18 @@ func (s settings) Run(ctx context.Context, job *step.Job) (step.Result, error) {
 
 // state is the result of the step.
 type state struct {
-	Output   string          `json:"Output"`
-	Stderr   string          `json:"Stderr"`
-	ExitCode int             `json:"ExitCode"`
-	Status   string          `json:"Status"`
-	Error    string          `json:"Error,omitempty"`
+	kinds.State
 	Response json.RawMessage `json:"Response"`
 }
 
 func result(use journal.ToolUse) (step.Result, error) {
-	left := state{Status: "completed", Response: use.Output, Output: lines(use.Output)}
+	left := state{
+		State: kinds.State{Status: kinds.StateCompleted, Output: lines(use.Output)}, Response: use.Output,
+	}
 	if use.Error == "" {
 		return step.Result{Value: step.JSON(left)}, nil
 	}
-	left.Status, left.ExitCode, left.Error, left.Stderr = "failed", 1, use.Error, use.Error
+	left.Status, left.ExitCode, left.Error, left.Stderr = kinds.StateFailed, 1, use.Error, use.Error
 	if len(left.Response) == 0 {
 		left.Response = json.RawMessage("{}")
 	}

@@ -57,18 +57,15 @@ func (Command) Bound(_ *ir.Program, s *ir.Step, _ *ir.Task, _ *contract.Contract
 
 var unlimited = stepkind.Amount{Unbounded: "a command has no time limit of its own"}
 
-// stateSchema describes what conditions can read of the state that a command leaves.
-var stateSchema = json.RawMessage(`{"type":"object","properties":{` +
-	`"Output":{"type":"string"},"Stderr":{"type":"string"},` +
-	`"ExitCode":{"type":"integer","minimum":0,"maximum":255},"Status":{"enum":["completed","failed"]}}}`)
-
 // Explored returns the contract of the state that the command leaves. A
 // command that conditions ask for an exit code succeeds first.
 func (Command) Explored(p *ir.Program, s *ir.Step, _ *ir.Task) contract.Contract {
 	c := contract.Derive(p, s, contract.Spec{Schema: stateSchema})
 	for i := range c.Probes {
 		probe := &c.Probes[i]
-		success := json.RawMessage(map[string]string{"ExitCode": "0", "Status": `"completed"`}[probe.At])
+		success := json.RawMessage(map[string]string{
+			"ExitCode": "0", "Status": `"` + string(StateCompleted) + `"`,
+		}[probe.At])
 		if len(success) == 0 {
 			continue
 		}
