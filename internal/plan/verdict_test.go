@@ -14,9 +14,9 @@ func TestTraitsDecideWhoGivesAVerdict(t *testing.T) {
 		traits         ir.Traits
 		method, author string
 	}{
-		{ir.Traits{Nature: ir.Asks, Agent: "judge"}, plan.MethodCritic, "judge"},
-		{ir.Traits{Nature: ir.Asks}, plan.MethodCritic, "any"},
-		{ir.Traits{Nature: ir.Acts, Tool: "lint"}, plan.MethodAutomated, "lint"},
+		{ir.Traits{Nature: ir.Asks, Agent: "judge"}, journal.MethodCritic, "judge"},
+		{ir.Traits{Nature: ir.Asks}, journal.MethodCritic, "any"},
+		{ir.Traits{Nature: ir.Acts, Tool: "lint"}, journal.MethodAutomated, "lint"},
 	} {
 		w := start(t, program(ir.Step{
 			ID: "g", Action: ir.Gate{Decider: ir.Work, Verdict: &ir.Task{Kind: "any", Traits: &c.traits}},
