@@ -48,8 +48,8 @@ const (
 	IconStop     Icon = "stop"
 )
 
-// toneAndIcon returns the tone and icon of a step. They depend on its action, not on its format. Unlisted task kinds have
-// side effects, like a tool.
+// toneAndIcon returns the tone and icon of a step. They depend on its action, not on its format. Unlisted task kinds
+// have side effects, like a tool.
 func toneAndIcon(a ir.Action) (Tone, Icon) {
 	switch a := a.(type) {
 	case ir.Task:
