@@ -384,8 +384,8 @@ func valueTree(env Env, paths []foreignPath, convert func(written []string, v an
 	return tree, missing
 }
 
-// withIntegers returns a value with its integral numbers as int, so that 1000000 is not printed as 1e+06. It copies lists
-// and objects, because an Env may share them.
+// withIntegers returns a value with its integral numbers as int, so that 1000000 is not printed as 1e+06. It copies
+// lists and objects, because an Env may share them.
 func withIntegers(v any) any {
 	switch x := v.(type) {
 	case []any:

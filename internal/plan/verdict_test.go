@@ -11,8 +11,9 @@ import (
 
 func TestTraitsDecideWhoGivesAVerdict(t *testing.T) {
 	for _, c := range []struct {
-		traits         ir.Traits
-		method, author string
+		traits ir.Traits
+		method journal.Method
+		author string
 	}{
 		{ir.Traits{Nature: ir.Asks, Agent: "judge"}, journal.MethodCritic, "judge"},
 		{ir.Traits{Nature: ir.Asks}, journal.MethodCritic, "any"},
