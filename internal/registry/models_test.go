@@ -55,7 +55,7 @@ func TestChooseFindsTheProviderOfAModel(t *testing.T) {
 		"bare":                    "without a model",
 		"openai/":                 "without a model",
 		"mistral-7b":              "no provider is known for",
-		"unheard-of/mistral":      `no provider "unheard-of"`,
+		"unheard-of/mistral":      `unknown provider "unheard-of"`,
 		"openai/gpt-4o-mini-2024": "openai/gpt-4o-mini-2024",
 		"claude-code":             "claude-code",
 		"claude":                  "claude-code", // as AWF calls it

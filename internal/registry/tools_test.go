@@ -183,7 +183,7 @@ tools:
 	for name, want := range map[string]string{
 		"Write":     `the tool "Write" is disabled | Remove "enabled: false" from its entry in espalier.yaml, or the tool from the workflow.`,
 		"crm.list":  `the tool "crm.list" is disabled`,
-		"crm.read":  `the tool "crm.read" is bound to "Raed", and there is no such tool | Did you mean "Read"?`,
+		"crm.read":  `the tool "crm.read" is bound to the unknown tool "Raed" | Did you mean "Read"?`,
 		"Bash":      process.ErrNoSandbox.Error(),
 		"shell":     process.ErrNoSandbox.Error(),
 		"crm.write": `nothing is bound to the tool "crm.write"`,
@@ -216,7 +216,7 @@ func TestToolsOfServersHaveAReason(t *testing.T) {
 		"flies.find": `the tool "look" is of the MCP server "flies", which is not configured | Did you mean "files"?`,
 		"held.find":  `the MCP server "held" is not approved on this machine | Review the file`,
 		"files.fnd":  `the MCP server "files" has no tool "files.fnd"`,
-		"Raed":       `the tool "look" is bound to "Raed", and there is no such tool | Did you mean "Read"?`,
+		"Raed":       `the tool "look" is bound to the unknown tool "Raed" | Did you mean "Read"?`,
 	} {
 		var settings ir.Settings
 		settings.Put("tool", "look", source.Span{})
