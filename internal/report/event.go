@@ -25,7 +25,7 @@ const (
 	RunRewound      EventType = "run.rewound"      // journal.Rewound
 	CancelRequested EventType = "cancel.requested" // journal.CancelRequested
 	StateEdited     EventType = "state.edited"     // journal.StateEdited
-	SignalReceived  EventType = "signal.received"  // journal.Signalled; nothing waits for it yet
+	SignalReceived  EventType = "signal.received"  // journal.SignalReceived; nothing waits for it yet
 	InputRefused    EventType = "input.refused"    // journal.InputRefused
 	DeadlineReached EventType = "deadline.reached" // journal.TimerFired
 	BudgetRaised    EventType = "budget.raised"    // journal.BudgetRaised
