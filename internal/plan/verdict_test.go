@@ -25,8 +25,8 @@ func TestTraitsDecideWhoGivesAVerdict(t *testing.T) {
 		}), "")
 		w.endTask("g", value(`{"approved": true}`))
 		var got struct {
-			Method string `json:"method"`
-			Actor  string `json:"actor"`
+			Method journal.Method `json:"method"`
+			Actor  string         `json:"actor"`
 		}
 		for _, e := range w.log {
 			if ended, ok := e.Fact.(journal.TaskEnded); ok {
