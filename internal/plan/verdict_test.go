@@ -6,7 +6,6 @@ import (
 
 	"github.com/espalier-run/espalier/internal/ir"
 	"github.com/espalier-run/espalier/internal/journal"
-	"github.com/espalier-run/espalier/internal/plan"
 )
 
 func TestTraitsDecideWhoGivesAVerdict(t *testing.T) {
