@@ -12,7 +12,7 @@ type exception struct {
 var unfixed = []exception{
 	// Only the author knows the value that is missing or wrong: the text names only the key, or the form.
 	{"AF001", ""},
-	{"AF002", "Write description: and the text after it."},
+	{"AF002", "Write description: and the string after it."},
 	{"AF003", ""},
 	{"AF008", "Use letters"},
 	{"AF011", ""},
@@ -90,7 +90,9 @@ var unfixed = []exception{
 	{"AFILE014", ""}, // it is removed only for the sake of other programs
 	{"FMT003", ""},
 	{"UNREACHABLE_AGENT", ""},
-	{"WF014", "Add"}, // only the author may allow a tool
+	{"WF013", "Add"},    // only the author knows the step
+	{"WF014", "Add"},    // only the author may allow a tool
+	{"WF014", "Remove"}, // without the denylist, the tool may be allowed
 	{"YAML009", ""},
 	// The edit would change what other places mean, or the kind of the whole file.
 	{"AF008", "Use \""}, // other places refer to the id

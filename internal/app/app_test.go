@@ -352,15 +352,18 @@ func TestDoneStepsUseNothingMore(t *testing.T) {
 // An approval that no person gives is for runs in which nothing is real.
 func TestRealRunsAreNotApprovedAutomatically(t *testing.T) {
 	a, ctx := project(t, nil), t.Context()
+	const played = "replies: []\n"
 	automatic := app.Approve{Automated: true}
 	for name, c := range map[string]struct {
 		workflow string
 		options  app.RunOptions
 		real     string
 	}{
-		"real":            {"gated", allowed, "is not simulated"},
-		"a real command":  {"gated", app.RunOptions{Script: "replies: []\n", ScriptName: "s", AllowShell: true}, "the command of hello"},
-		"a played model":  {"early", app.RunOptions{Script: "replies: []\n", ScriptName: "s"}, ""},
+		"real": {"gated", allowed, "is not simulated"},
+		"a real command": {
+			"gated", app.RunOptions{Script: played, ScriptName: "s", AllowShell: true}, "the command of hello",
+		},
+		"a played model":  {"early", app.RunOptions{Script: played, ScriptName: "s"}, ""},
 		"a simulated run": {"gated", app.RunOptions{Simulate: true}, ""},
 	} {
 		id, err := a.Start(ctx, prepare(t, a, c.workflow, c.options), "", tester)

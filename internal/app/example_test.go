@@ -80,6 +80,9 @@ input:
     name: {type: string}
   required: [name]
 ---
+
+## Steps
+
 ` + "```step" + `
 id: greet
 type: transform

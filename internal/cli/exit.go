@@ -196,8 +196,8 @@ var advice = map[app.Reason]string{
 	app.NoWorker:        "\"espalier workers\" lists all workers.",
 	app.NotWorker: "Only \"espalier work\" and \"espalier serve\" can be drained. Interrupt the process " +
 		"instead.",
-	app.NotOffline: "Add \"otherwise: simulate\" to the script: then they are simulated. Or leave --auto-approve out, " +
-		"and decide with \"espalier approve\".",
+	app.NotOffline: "Add \"otherwise: simulate\" to the script: then they are simulated. Or leave --auto-approve " +
+		"out, and decide with \"espalier approve\".",
 	app.GenerationFailed: "It is kept in {dir}. Fix it there and run \"espalier create {name}\" again, or start over.",
 }
 

@@ -678,6 +678,7 @@ func TestFixesWriteWhatTheHelpSays(t *testing.T) {
 		{AgentFlow, `a == “it's”`, ``},
 		{AgentFlow, `a == ‘it’s fine’`, ``},
 		{AgentFlow, `a == ‘it’s’ and b == ‘x’`, ``},
+		{AgentFlow, `a == ‘the dogs’ toys’`, ``},
 		{AIFlow, `output.a == “it’s”`, ``},
 		{AgentFlow, `a == ann@example.com`, ``},
 		{AgentFlow, `“low” == a`, ``}, // YAML would read a text

@@ -255,6 +255,12 @@ func (p *parser) addQuoteFix(d *diag.Diagnostic, start int) {
 	}
 	closing, size := utf8.DecodeRuneInString(p.text[from+i:])
 	end := from + i + size
+	if opening == '‘' || opening == '‚' {
+		// An apostrophe at the end of a word looks like the end of the text.
+		if strings.ContainsAny(p.text[end:], "‘’") {
+			return
+		}
+	}
 	if strings.ContainsRune(closingQuotes[opening], closing) && wordEnd(p.text, end) == end {
 		p.replaceText(d, start, end, p.text[from:from+i])
 	}

@@ -77,6 +77,9 @@ func (p *parser) notCondition(n, parent *node, test string) {
 		meant, whole := written+" "+test, n
 		help = fmt.Sprintf("Write %s.", meant)
 		if test == empty {
+			if p.operands[parent] { // what is next to it binds closer
+				meant = "(" + meant + ")"
+			}
 			help, whole = fmt.Sprintf("Write %s, without not.", meant), parent
 		}
 		fix = func(d *diag.Diagnostic) { p.replace(d, whole.start, whole.end, meant) }
@@ -126,6 +129,12 @@ func (p *parser) lintValue(n *node) {
 		}()
 	}
 	for _, kid := range n.kids {
+		if kid.op == opNot && n.op != opAnd && n.op != opOr && n.op != opNot {
+			if p.operands == nil {
+				p.operands = map[*node]bool{}
+			}
+			p.operands[kid] = true
+		}
 		p.lintValue(kid)
 	}
 	switch n.op {

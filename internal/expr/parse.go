@@ -36,6 +36,7 @@ type parser struct {
 	known      func(*node) kind // the kinds of a path; nil if none is known
 	itemKinds  func(*node) kind // the kinds of the items of a list
 	locals     map[string]kind  // the kinds of the variables of any and all
+	operands   map[*node]bool   // the nots that are operands of anything but and, or and not
 	gaveUp     bool             // parsing was abandoned; missing brackets are not reported
 }
 

@@ -199,7 +199,8 @@ func TestResultsFromPeopleAreValidated(t *testing.T) {
 	}
 	w := lost(task("g"))
 	w.send(plan.GateDecision{Answer: journal.AnswerFail})
-	if f := w.s.Finished; f == nil || f.Outcome != journal.OutcomeFailed || f.Reason != string(ir.ClassOutcomeUnknown) ||
+	if f := w.s.Finished; f == nil || f.Outcome != journal.OutcomeFailed ||
+		f.Reason != string(ir.ClassOutcomeUnknown) ||
 		f.Error != "a person decided that it failed" {
 		t.Errorf("%+v", f)
 	}

@@ -45,11 +45,11 @@ func (j *Job) Do(ctx context.Context, c Call) (Done, error) {
 	// an intent with another request.
 	switch {
 	case begun == nil && j.hasCall(j.calls+1):
-		return Done{}, Errorf(ir.ClassChanged, "journal mismatch on resume of %s: expected call %d, found a later one; "+
-			RepeatHelp, j.Key, j.calls)
+		return Done{}, Errorf(ir.ClassChanged, "journal mismatch on resume of %s: expected call %d, found a later "+
+			"one; "+RepeatHelp, j.Key, j.calls)
 	case begun != nil && (begun.Kind != asked.Kind || !sameValue(begun.Request, asked.Request)):
-		return Done{}, Errorf(ir.ClassChanged, "journal mismatch on resume of %s: call %d differs from the recorded one; "+
-			RepeatHelp, j.Key, j.calls)
+		return Done{}, Errorf(ir.ClassChanged, "journal mismatch on resume of %s: call %d differs from the recorded "+
+			"one; "+RepeatHelp, j.Key, j.calls)
 	case end != nil:
 		return end.done(), nil
 	case begun == nil:

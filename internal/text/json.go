@@ -2,6 +2,7 @@ package text
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"unicode"
 	"unicode/utf8"
@@ -39,6 +40,7 @@ type jsonParser struct {
 	at        int
 	out       diag.List
 	abandoned bool // parsing was abandoned; further errors are not reported
+	comma     int  // position of the last comma between two entries of what is open; -1 if there is none
 	unsure    bool // entries run together, so what follows may be part of a text: there are no more fixes
 	next      int  // end of the white space that was last skipped
 }
@@ -127,6 +129,7 @@ func (p *jsonParser) value(depth int) *Node {
 func (p *jsonParser) object(depth int) *Node {
 	open := p.at
 	n := &Node{Kind: Map}
+	p.comma = -1
 	p.at++
 	seen := map[string]*Node{}
 	for {
@@ -173,6 +176,7 @@ func (p *jsonParser) object(depth int) *Node {
 func (p *jsonParser) list(depth int) *Node {
 	open := p.at
 	n := &Node{Kind: List}
+	p.comma = -1
 	p.at++
 	for {
 		p.space()
@@ -209,6 +213,9 @@ func (p *jsonParser) closes(open int, bracket byte) bool {
 		}
 		found := p.report(CodeJSONComma, first, first+1, "Remove the comma.",
 			"There is a comma with nothing before it.")
+		if p.comma >= 0 && p.at < len(p.text) && p.text[p.at] == bracket { // nothing follows that one, either
+			commas = slices.Insert(commas, 0, p.file.Span(p.comma, p.comma+1))
+		}
 		if len(commas) <= maxEdits {
 			p.fix(found).Remove("the comma", commas...)
 		}
@@ -246,6 +253,7 @@ func (p *jsonParser) separator(bracket byte) bool {
 	switch c := p.text[p.at]; {
 	case c == ',':
 		comma := p.at
+		p.comma = comma
 		p.at++
 		if p.space(); p.at < len(p.text) && p.text[p.at] == bracket {
 			found := p.report(CodeJSONComma, comma, comma+1, "Remove the comma.",
@@ -255,12 +263,33 @@ func (p *jsonParser) separator(bracket byte) bool {
 	case c == '}' || c == ']':
 	case c == '"' || c == '\'' || c == '{' || c == '[' || c == '-' || IsIdentByte(c):
 		found := p.report(CodeJSONComma, end, end, "Write a comma here.", "There is no comma between two entries.")
-		p.unsure = p.unsure || end == p.at
+		p.unsure = p.unsure || end == p.at || !p.entryFollows(bracket)
 		p.fix(found).Write(p.file.Span(end, end), ",")
 	default:
 		p.reportUnexpected()
 	}
 	return !p.abandoned
+}
+
+// entryFollows reports whether what comes next is certainly another entry of what the bracket closes, and not a part of
+// a string with quotes inside it.
+func (p *jsonParser) entryFollows(bracket byte) bool {
+	rest := p.text[p.at:]
+	if bracket == ']' && strings.IndexByte("\"'{[-0123456789", rest[0]) >= 0 {
+		return true
+	}
+	end := 0
+	if rest[0] == '"' || rest[0] == '\'' {
+		end = strings.IndexByte(rest[1:], rest[0]) + 2
+	} else {
+		for end < len(rest) && IsIdentByte(rest[end]) {
+			end++
+		}
+	}
+	if bracket == ']' {
+		return slices.Contains([]string{"true", "false", "null"}, rest[:end])
+	}
+	return strings.HasPrefix(strings.TrimLeft(rest[end:], " \t\r\n"), ":")
 }
 
 // IsIdentByte reports whether a byte is an ASCII letter, a digit or an underscore.

@@ -95,28 +95,35 @@ func TestJSONErrorsAreReportedOnceAndDoNotHideOthers(t *testing.T) {
 
 func TestJSONFixesRepairTheDocument(t *testing.T) {
 	for in, want := range map[string]string{
-		"[1, 2,]":                      "[1, 2]",
-		"[,1]":                         "[1]",
-		"[1,, ,2]":                     "[1, 2]",
-		"{\"a\": 1\n\"b\": 2}":         "{\"a\": 1,\n\"b\": 2}",
-		"[1 // one\n2]":                "[1, // one\n2]",
-		"[\"say \"so\" now\"]":         "", // the quotes belong to the text
-		"[\"a\" \"b\"]":                "[\"a\", \"b\"]",
-		"{a: 1}":                       "{\"a\": 1}",
-		"{\"a\": yes}":                 "{\"a\": \"yes\"}",
-		"{\"a\": hello world}":         "", // both words belong to the text
-		"[True]":                       "[true]",
-		"[FALSE, 1]":                   "[false, 1]",
-		"[None]":                       "[null]",
-		"['a']":                        "[\"a\"]",
-		"['a \"b\"']":                  "",
-		"['it's']":                     "",
-		"[\"a\tb\"]":                   "[\"a\\tb\"]",
-		"[\"a\nb\r\n\tc\"]":            "[\"a\\nb\\n\\tc\"]",
-		"[\"a\x01\"]":                  "[\"a\\u0001\"]",
-		"[\"a\\\r\nb\"]":               "", // the backslash is reported first
-		"{\"a\": \"b\nc\n\"d\": 1}":    "", // the closing quote is missing
-		"{\"a\": \"b\n\"c\": 1, d: 2}": "", // and after that, nothing is certain
+		"[1, 2,]":                             "[1, 2]",
+		"[,1]":                                "[1]",
+		"[1,, ,2]":                            "[1, 2]",
+		"{\"a\": 1\n\"b\": 2}":                "{\"a\": 1,\n\"b\": 2}",
+		"[1 // one\n2]":                       "[1, // one\n2]",
+		"[\"say \"so\" now\"]":                "", // the quotes belong to the text
+		"[\"a\" \"b\"]":                       "[\"a\", \"b\"]",
+		"{\"t\": \"he said \" hi \" there\"}": "",
+		"{\"t\": \"he said \" \"hi\"}":        "", // no key
+		"[\"he said \" hi \" there\"]":        "",
+		"{\"a\": 1 b: 2}":                     "{\"a\": 1, b: 2}", // the key gets its quotes after that
+		"[1 true]":                            "[1, true]",
+		"[1,,]":                               "[1]",
+		"{\"a\": [1, 2] , , }":                "{\"a\": [1, 2]   }",
+		"{a: 1}":                              "{\"a\": 1}",
+		"{\"a\": yes}":                        "{\"a\": \"yes\"}",
+		"{\"a\": hello world}":                "", // both words belong to the text
+		"[True]":                              "[true]",
+		"[FALSE, 1]":                          "[false, 1]",
+		"[None]":                              "[null]",
+		"['a']":                               "[\"a\"]",
+		"['a \"b\"']":                         "",
+		"['it's']":                            "",
+		"[\"a\tb\"]":                          "[\"a\\tb\"]",
+		"[\"a\nb\r\n\tc\"]":                   "[\"a\\nb\\n\\tc\"]",
+		"[\"a\x01\"]":                         "[\"a\\u0001\"]",
+		"[\"a\\\r\nb\"]":                      "", // the backslash is reported first
+		"{\"a\": \"b\nc\n\"d\": 1}":           "", // the closing quote is missing
+		"{\"a\": \"b\n\"c\": 1, d: 2}":        "", // and after that, nothing is certain
 	} {
 		f := source.NewFile("f.json", in)
 		_, list := ParseJSON(f)

@@ -165,7 +165,8 @@ func TestToolCallWaitsForApproval(t *testing.T) {
 	}
 }
 
-// The command that is shown answers the gate: a person's reply needs a text. The --json output has the kinds of the API.
+// The command that is shown answers the gate: a person's reply needs a text. The --json output has the kinds of the
+// API.
 func TestReplyOfAPersonIsSentWithText(t *testing.T) {
 	for text, want := range map[bool]string{
 		false: "send  waiting for event answer: espalier signal 11111111 answer",
