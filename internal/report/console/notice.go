@@ -15,6 +15,7 @@ import (
 	"github.com/espalier-run/espalier/internal/plan"
 	"github.com/espalier-run/espalier/internal/price"
 	"github.com/espalier-run/espalier/internal/report"
+	"github.com/espalier-run/espalier/internal/shell"
 )
 
 // Event names what a Notice reports. The names are part of the --json output.
@@ -515,7 +516,11 @@ func (n *Notice) waitsFor(s *Style) (what, command string) {
 	if n.For == journal.AskOutcome {
 		step = journal.LocalID(n.Step)
 	}
-	ask := report.AskOf(n.For, n.root, step, n.Signal)
+	event := n.Signal
+	if place := journal.PlaceName(n.Step); n.For == journal.AskInput && place != journal.StepName(n.Step) {
+		event += " --step " + shell.Word(place) // other places can wait for the same event
+	}
+	ask := report.AskOf(n.For, n.root, step, event)
 	what, command = ask.Waiting, ask.Command
 	switch {
 	case n.For == journal.AskEvent:
