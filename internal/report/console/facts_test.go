@@ -191,19 +191,6 @@ func TestReplyOfAPersonIsSentWithText(t *testing.T) {
 	}
 }
 
-// Branches and items of a loop can wait for the same event.
-func TestReplyNamesItsPlace(t *testing.T) {
-	outline := report.NewOutline(&ir.Program{Blocks: []ir.Block{{Steps: []ir.Step{{
-		ID: "send", Action: ir.Gate{Decider: ir.Event, Event: "answer", Text: true},
-	}}}}})
-	s := &stage{t: t, p: console.NewProgress(run, func(string) (*report.Outline, error) { return outline, nil })}
-	s.take(journal.RunStarted{Name: "flow"})
-	s.take(journal.GateOpened{
-		Place: journal.Place{Frame: "each/2", Step: "send"}, Kind: journal.GateEvent, Event: "answer",
-	})
-	s.expectLines("send[2]  waiting for a reply: espalier signal 11111111 answer --step 'each.send[2]' --text TEXT")
-}
-
 // A hook that repeats the failure before it does not show it again.
 func TestHookDoesNotRepeatFailure(t *testing.T) {
 	for _, again := range []bool{true, false} {

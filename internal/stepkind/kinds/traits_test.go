@@ -22,7 +22,8 @@ func TestKindsSayWhatTheirTasksDo(t *testing.T) {
 		{"command", settings{"command": "ls"}, ir.Traits{Nature: ir.Acts, Record: "command"}},
 		{"conversation", settings{"agent": "a"}, ir.Traits{Nature: ir.Asks, Agent: "a"}},
 		{
-			"conversation", settings{"agent": "a", "dialog": "chat"},
+			"conversation",
+			settings{"agent": "a", "dialog": "chat"},
 			ir.Traits{Nature: ir.Asks, Agent: "a", Dialog: true},
 		},
 		{"handover", nil, ir.Traits{Nature: ir.Acts}},
@@ -30,14 +31,16 @@ func TestKindsSayWhatTheirTasksDo(t *testing.T) {
 		{"node", settings{"code": []any{}}, ir.Traits{Nature: ir.Computes}},
 		{"node", settings{"agents": settings{"a": settings{}}}, ir.Traits{Nature: ir.Asks}},
 		{
-			"node", settings{"agents": settings{"a": settings{"command": []string{"x"}}}},
+			"node",
+			settings{"agents": settings{"a": settings{"command": []string{"x"}}}},
 			ir.Traits{Nature: ir.Acts},
 		},
 		{"operation", settings{"operation": "a.b"}, ir.Traits{Nature: ir.Acts, Tool: "a.b", Record: "operation"}},
 		{"prompt", settings{"agent": "a"}, ir.Traits{Nature: ir.Asks, Agent: "a"}},
 		{"prompt", settings{"tool": "a.b"}, ir.Traits{Nature: ir.Acts, Tool: "a.b"}},
 		{
-			"script", settings{"language": "sh", "script": "ls"},
+			"script",
+			settings{"language": "sh", "script": "ls"},
 			ir.Traits{Nature: ir.Computes, Language: "sh", PassReads: true},
 		},
 		{"shell", nil, ir.Traits{Nature: ir.Acts}},
@@ -60,8 +63,10 @@ func TestDescribeReachesEveryTaskOfAProgram(t *testing.T) {
 	tool := func() ir.Task { return ir.Task{Kind: "tool"} }
 	verdict, combine, finish, work := tool(), tool(), tool(), tool()
 	p := &ir.Program{Blocks: []ir.Block{{Steps: []ir.Step{
-		{ID: "task", Action: tool()}, {ID: "gate", Action: ir.Gate{Verdict: &verdict}},
-		{ID: "fan", Action: ir.Parallel{Combine: &combine}}, {ID: "call", Action: ir.Call{Finish: &finish}},
+		{ID: "task", Action: tool()},
+		{ID: "gate", Action: ir.Gate{Verdict: &verdict}},
+		{ID: "fan", Action: ir.Parallel{Combine: &combine}},
+		{ID: "call", Action: ir.Call{Finish: &finish}},
 		{ID: "route", Action: ir.Route{}},
 	}}, {Steps: []ir.Step{{ID: "end", Action: ir.End{Work: &work}}}}}}
 	p.Children = []ir.Program{{Blocks: []ir.Block{{Steps: []ir.Step{{ID: "child", Action: tool()}}}}}}
