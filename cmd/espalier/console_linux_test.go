@@ -519,7 +519,7 @@ func TestInitAsksThreeQuestions(t *testing.T) {
 	c.typeText("digest\n")
 	c.waitFor("[agent-flow]: ")
 	c.typeText("awk\n")
-	c.waitFor("There is no format \"awk\"")
+	c.waitFor("Unknown format \"awk\"")
 	c.typeText("awf\n")
 	c.waitFor("[pipeline]: ")
 	c.typeText("parallel\n")

@@ -27,7 +27,7 @@ func TestInboxPagesReachEveryItem(t *testing.T) {
 	b.visit("/inbox")
 	b.wait(`document.querySelectorAll("#inbox-mine a.ask").length === 100`)
 	b.visit("/inbox/" + string(ids[0]) + "/check")
-	b.waitText(".digest", "bound to exactly what is shown")
+	b.waitText(".digest", "applies to exactly what is shown")
 	b.visit("/inbox")
 	b.click("#older")
 	b.wait(`document.querySelectorAll("#inbox-mine a.ask").length === 3`)
