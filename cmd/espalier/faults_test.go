@@ -294,7 +294,7 @@ func TestDecisionsAreSingleUse(t *testing.T) {
 		t.Fatal(err)
 	}
 	f.wantExit(0, nil, "edit", testRunID, "state.draft=other")
-	f.wantExit(2, []string{"look at it again"}, "approve", testRunID, "--digest", shown.Gates[0].Digest)
+	f.wantExit(2, []string{"changed after it was shown"}, "approve", testRunID, "--digest", shown.Gates[0].Digest)
 	f.wantEffects("make#0")
 	if err := json.Unmarshal([]byte(f.wantExit(0, nil, "status", testRunID, "--json")), &shown); err != nil {
 		t.Fatal(err)

@@ -195,8 +195,8 @@ func TestServeRefusesToBeReachedWithoutUsersAndEncryption(t *testing.T) {
 		{[]string{"serve", "--tls-cert", "x"}, "belong together"},
 		{[]string{"serve", "--log-format", "xml"}, "log format"},
 		{[]string{"user", "add", "ana"}, "needs a role"},
-		{[]string{"user", "add", "ana", "--role", "boss"}, "no role"},
-		{[]string{"user", "remove", "ana"}, "no user"},
+		{[]string{"user", "add", "ana", "--role", "boss"}, "unknown role"},
+		{[]string{"user", "remove", "ana"}, "unknown user"},
 	} {
 		cmd := p.command(c.args...)
 		out, _ := cmd.CombinedOutput()
