@@ -56,10 +56,10 @@ func (d *Diagnostic) Replace(old, replacement string) {
 	}
 }
 
-// ReplaceAt adds a fix that replaces a word inside another span. It does nothing if d is nil or no replacement is
-// known.
+// ReplaceAt adds a fix that replaces a word inside another span. It does nothing if d is nil, no replacement is known,
+// or the word has a line break, which the style of the value adds.
 func (d *Diagnostic) ReplaceAt(at source.Span, old, replacement string) {
-	if d == nil || old == "" || replacement == "" || at.IsZero() {
+	if d == nil || old == "" || replacement == "" || at.IsZero() || strings.ContainsAny(old, "\r\n") {
 		return
 	}
 	d.Fixes = append(d.Fixes, Fix{
@@ -77,7 +77,8 @@ func (d *Diagnostic) Write(at source.Span, newText string) {
 	}
 }
 
-// WriteValue is Write for a value that may be in quotes: they are replaced, too.
+// WriteValue is Write for a value that may be in quotes: they are replaced, too. Located drops the fix if the file has
+// aliases, which may repeat the value, or the value has a tag, which the new one would get.
 func (d *Diagnostic) WriteValue(at source.Span, newText string) {
 	if d != nil && !at.IsZero() {
 		d.Write(at, newText)
@@ -160,14 +161,11 @@ func located(fix Fix, files source.Set) (Fix, bool) {
 			}
 			*e = resolved
 		}
-		if e.unquote && inBlock(f.Text, e.Span.Start) {
-			return fix, false
-		}
-		if e.unquote && e.Span.Start > 0 && e.Span.End < len(f.Text) {
-			if q := f.Text[e.Span.Start-1]; (q == '"' || q == '\'') && f.Text[e.Span.End] == q {
-				e.Span.Start--
-				e.Span.End++
+		if e.unquote {
+			if inBlock(f.Text, e.Span.Start) || hasTag(f.Text[:e.Span.Start]) || repeats(f.Text) {
+				return fix, false
 			}
+			e.Span.Start, e.Span.End = quotedAt(f.Text, e.Span)
 			e.unquote = false
 		}
 		if e.whole != "" && f.Text[e.Span.Start:e.Span.End] != e.whole {
@@ -203,6 +201,18 @@ func inBlock(text string, start int) bool {
 		return false
 	}
 	return blockHeader().MatchString(text[strings.LastIndexByte(text[:line], '\n')+1 : line])
+}
+
+// hasTag reports whether what comes before a value ends with a YAML tag, such as !!str, and perhaps an anchor.
+func hasTag(before string) bool {
+	for {
+		before = strings.TrimRight(before, " \t\r\n\"'")
+		word := before[strings.LastIndexAny(before, " \t\n[{,")+1:]
+		if !strings.HasPrefix(word, "&") {
+			return strings.HasPrefix(word, "!")
+		}
+		before = strings.TrimSuffix(before, word)
+	}
 }
 
 // blockHeader matches a line that ends with the header of a block scalar.

@@ -144,6 +144,7 @@ func (p *jsonParser) object(depth int) *Node {
 		if first := seen[key.Value]; first != nil {
 			p.report(CodeJSONDuplicate, key.Span.Start, key.Span.End, "Keep one of the two.",
 				"The key %q appears twice in one object.", key.Value).Relate(first.Span, "first defined here")
+			n.repeated = append(n.repeated, key.Value)
 		}
 		p.space()
 		if p.at < len(p.text) && p.text[p.at] == ':' {

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"math"
 	"math/big"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -44,6 +45,8 @@ type Node struct {
 	// so that len(Value) == Span.End-Span.Start and offsets in Value map to the file. Otherwise (escapes, folded lines)
 	// the two lengths always differ.
 	Span source.Span
+
+	repeated []string // keys of a map that it, or a map merged into it, has again
 }
 
 // Pair is an entry of a map. The key is a scalar; its Value is its name, also if its Kind is not String (on, 2, null).
@@ -68,10 +71,10 @@ func (n *Node) pair(key string) Pair {
 }
 
 // Entry returns the place of a key of a map, for fixes; the zero Entry if the map itself does not have it, or only by
-// an alias or by <<.
+// an alias or by <<, or has it twice.
 func (n *Node) Entry(key string) diag.Entry {
 	var out diag.Entry
-	if n == nil {
+	if n == nil || slices.Contains(n.repeated, key) {
 		return out
 	}
 	for _, p := range n.Pairs {
@@ -240,10 +243,11 @@ func ParseBool(s string) (b, ok bool) {
 	return false, false
 }
 
-// IsPlainWord reports whether a word without quotes is text in YAML, in all versions and in any place.
+// IsPlainWord reports whether a word without quotes is text in YAML, in all versions and in any place. Words that begin
+// with a digit are not: 1_5 and 2006-01-02 are a number and a time in YAML 1.1.
 func IsPlainWord(s string) bool {
 	_, isBool := ParseBool(s)
-	return s != "" && s[0] != '-' && scalarKind(s) == String && !isBool && !strings.EqualFold(s, "y") &&
+	return s != "" && s[0] > '9' && scalarKind(s) == String && !isBool && !strings.EqualFold(s, "y") &&
 		!strings.EqualFold(s, "n") && !strings.ContainsFunc(s, func(r rune) bool {
 		return r > 0x7e || !IsIdentByte(byte(r)) && r != '-'
 	})

@@ -529,6 +529,7 @@ func (p *yamlParser) mapping(n *yaml.Node, start int) (*Node, int) {
 			if first := seen[key.Value]; first != nil {
 				p.out.Errorf(CodeDuplicate, key.Span, "Keep one of the two, or give the second one another name.",
 					"The key %q is written twice.", key.Value).Relate(first.Span, "first written here")
+				node.repeated = append(node.repeated, key.Value)
 				continue
 			}
 			seen[key.Value] = key
@@ -540,6 +541,8 @@ func (p *yamlParser) mapping(n *yaml.Node, start int) (*Node, int) {
 			if seen[pair.Key.Value] == nil {
 				seen[pair.Key.Value] = pair.Key
 				node.Pairs = append(node.Pairs, pair)
+			} else {
+				node.repeated = append(node.repeated, pair.Key.Value)
 			}
 		}
 	}

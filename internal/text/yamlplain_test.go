@@ -47,7 +47,7 @@ func comparePlain(t interface{ Fatalf(string, ...any) }, s string) bool {
 	if len(list) > 0 {
 		t.Fatalf("%q is parsed despite errors: %+v", s, list)
 	}
-	if diff := cmp.Diff(want, got, cmpopts.EquateEmpty()); diff != "" {
+	if diff := cmp.Diff(want, got, cmpopts.EquateEmpty(), cmp.AllowUnexported(Node{})); diff != "" {
 		t.Fatalf("%q: the tree of the library (-) differs from that of plainReader (+):\n%s", s, diff)
 	}
 	return true

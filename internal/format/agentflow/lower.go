@@ -352,12 +352,13 @@ func (l *lowering) checkID(id text.Text, what string) {
 	switch {
 	case odd >= 0:
 		help := "Use letters, digits and underscores."
-		if better != "" && len(id.Value) == utf8.RuneCountInString(id.Value) {
+		known := better != "" && len(id.Value) == utf8.RuneCountInString(id.Value)
+		if known {
 			help = fmt.Sprintf("Use %q.", better)
 		}
 		l.doc.skip(&l.doc.unread.Texts, id.Span) // the correct spelling may be used elsewhere
 		found := l.out.Errorf(CodeBadID, id.Span, help, "%q is not a valid id for %s.", id.Value, article(what))
-		if strings.HasSuffix(help, ".") && better != "" {
+		if known {
 			l.renameID(found, id, better)
 		}
 	case what != "worker" && what != "waitpoint" && id.Value != better && better != "":
@@ -370,8 +371,8 @@ func (l *lowering) checkID(id text.Text, what string) {
 // renameID adds a fix that renames an id, unless something else may refer to it or have the new name.
 func (l *lowering) renameID(found *diag.Diagnostic, id text.Text, better string) {
 	all := strings.ToLower(l.file.Text)
-	if strings.Count(all, strings.ToLower(id.Value)) == 1 && !strings.Contains(all, strings.ToLower(better)) &&
-		id.Span.End-id.Span.Start == len(id.Value) {
+	if text.IsPlainWord(better) && strings.Count(all, strings.ToLower(id.Value)) == 1 &&
+		!strings.Contains(all, strings.ToLower(better)) && id.Span.End-id.Span.Start == len(id.Value) {
 		found.WriteValue(id.Span, better)
 	}
 }

@@ -215,7 +215,9 @@ func (l *lowering) checkName(name text.Text, skill bool) {
 		}
 	} else if better != name.Value {
 		found.Help = fmt.Sprintf("Use %q.", better)
-		found.Replace(name.Value, better)
+		if text.IsPlainWord(better) {
+			found.Replace(name.Value, better)
+		}
 	}
 	if skill {
 		found.Severity, found.Lenient = diag.Note, true
