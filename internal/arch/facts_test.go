@@ -1,6 +1,7 @@
 package arch
 
 import (
+	"fmt"
 	"go/ast"
 	"go/parser"
 	"go/token"
@@ -35,7 +36,46 @@ func TestFactsAreInterpretedInOnePlace(t *testing.T) {
 	if !facts["RunStarted"] || len(facts) < 20 {
 		t.Fatalf("found %d facts", len(facts))
 	}
+	ignored := func(file string) bool {
+		return !isReader(file) && slices.ContainsFunc(interpreters, func(dir string) bool {
+			return strings.HasPrefix(file, dir+"/")
+		})
+	}
 	seen := map[string]bool{}
+	eachDeclaration(t, ignored, func(d *declaration) {
+		for _, found := range factTests(d.Decl, facts) {
+			if _, details := found.(*ast.TypeAssertExpr); details && isReader(d.file) {
+				continue
+			}
+			if seen[d.name] = true; otherReaders[d.name] == "" {
+				t.Errorf("%s: the type of a fact is asked for; use report.Events or a function of report", d.at(found))
+			}
+		}
+	})
+	for name := range otherReaders {
+		if !seen[name] {
+			t.Errorf("%s does not ask for facts any more", name)
+		}
+	}
+}
+
+// declaration is a declaration of a file below internal that is no test.
+type declaration struct {
+	ast.Decl
+	file string // from the root of the module
+	name string // the file and, of a function, its name
+	fset *token.FileSet
+}
+
+// at returns the file and the line of a node.
+func (d *declaration) at(n ast.Node) string {
+	return fmt.Sprintf("%s:%d", d.file, d.fset.Position(n.Pos()).Line)
+}
+
+// eachDeclaration calls visit with all declarations of the files that are not ignored.
+func eachDeclaration(t *testing.T, ignored func(file string) bool, visit func(*declaration)) {
+	t.Helper()
+	root := moduleRoot(t)
 	err := filepath.WalkDir(filepath.Join(root, "internal"), func(name string, d fs.DirEntry, err error) error {
 		if err != nil || d.IsDir() || filepath.Ext(name) != ".go" || strings.HasSuffix(name, "_test.go") {
 			return err
@@ -44,11 +84,8 @@ func TestFactsAreInterpretedInOnePlace(t *testing.T) {
 		if err != nil {
 			return err
 		}
-		rel = filepath.ToSlash(rel)
-		for _, dir := range interpreters {
-			if strings.HasPrefix(rel, dir+"/") && !isReader(rel) {
-				return nil
-			}
+		if rel = filepath.ToSlash(rel); ignored(rel) {
+			return nil
 		}
 		fset := token.NewFileSet()
 		file, err := parser.ParseFile(fset, name, nil, parser.SkipObjectResolution)
@@ -60,31 +97,18 @@ func TestFactsAreInterpretedInOnePlace(t *testing.T) {
 			if f, ok := decl.(*ast.FuncDecl); ok {
 				where += " " + receiverOf(f) + f.Name.Name
 			}
-			for _, found := range factTests(decl, facts) {
-				if _, details := found.(*ast.TypeAssertExpr); details && isReader(rel) {
-					continue
-				}
-				if seen[where] = true; otherReaders[where] == "" {
-					t.Errorf("%s:%d: the type of a fact is asked for; use report.Events or a function of report", rel,
-						fset.Position(found.Pos()).Line)
-				}
-			}
+			visit(&declaration{decl, rel, where, fset})
 		}
 		return nil
 	})
 	if err != nil {
 		t.Fatal(err)
 	}
-	for name := range otherReaders {
-		if !seen[name] {
-			t.Errorf("%s does not ask for facts any more", name)
-		}
-	}
 }
 
 // otherFolds are the functions outside of report that switch over types of events and keep state in doing so, and why.
 var otherFolds = map[string]string{
-	"internal/web/story.go converse": "it makes the messages of a conversation, with the chunks of a reply so far",
+	"internal/web/story.go stepView.converse": "it makes the messages of a conversation, with chunks of the reply",
 }
 
 // TestEventsAreFoldedInOnePlace rejects switches over types of report.Events whose cases assign to fields or elements,
@@ -96,40 +120,15 @@ func TestEventsAreFoldedInOnePlace(t *testing.T) {
 	if !types["StepStarted"] || len(types) < 40 {
 		t.Fatalf("found %d types of events", len(types))
 	}
+	ignored := func(file string) bool { return strings.HasPrefix(file, "internal/report/") }
 	seen := map[string]bool{}
-	err := filepath.WalkDir(filepath.Join(root, "internal"), func(name string, d fs.DirEntry, err error) error {
-		if err != nil || d.IsDir() || filepath.Ext(name) != ".go" || strings.HasSuffix(name, "_test.go") {
-			return err
-		}
-		rel, err := filepath.Rel(root, name)
-		if err != nil {
-			return err
-		}
-		if rel = filepath.ToSlash(rel); strings.HasPrefix(rel, "internal/report/") {
-			return nil
-		}
-		fset := token.NewFileSet()
-		file, err := parser.ParseFile(fset, name, nil, parser.SkipObjectResolution)
-		if err != nil {
-			return err
-		}
-		for _, decl := range file.Decls {
-			where := rel
-			if f, ok := decl.(*ast.FuncDecl); ok {
-				where += " " + f.Name.Name
-			}
-			for _, found := range folds(decl, types) {
-				if seen[where] = true; otherFolds[where] == "" {
-					t.Errorf("%s:%d: state is made of several events; use report.History or report.Variables", rel,
-						fset.Position(found.Pos()).Line)
-				}
+	eachDeclaration(t, ignored, func(d *declaration) {
+		for _, found := range folds(d.Decl, types) {
+			if seen[d.name] = true; otherFolds[d.name] == "" {
+				t.Errorf("%s: state is made of several events; use report.History or report.Variables", d.at(found))
 			}
 		}
-		return nil
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
 	for name := range otherFolds {
 		if !seen[name] {
 			t.Errorf("%s does not keep state any more", name)
